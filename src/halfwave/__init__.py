@@ -1,0 +1,1 @@
+"""halfwave: neural operators in mixed precision, with bounds that hold."""

@@ -1,0 +1,46 @@
+"""Which formats a device multiplies natively, and which half format to take when nobody says.
+
+Storing a narrow format always saves memory. Multiplying in it only saves time where the device has the
+instructions; elsewhere products are taken in float32 on values rounded to the format, which is what the
+instructions would do (exact products, fp32 accumulation), and the result is rounded again.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+
+from halfwave.numerics.formats import FORMATS, Format
+
+
+@lru_cache(maxsize=32)
+def multiplies_natively(format: Format, device_type: str) -> bool:
+    """True where a matrix product with operands in `format` is as fast as in fp32, or faster."""
+    if format.emulated:
+        return False
+    if not format.half:
+        return True
+    if device_type != "cpu":
+        return True
+    return _cpu_has(format.name)
+
+
+def _cpu_has(name: str) -> bool:
+    probes = {
+        "bf16": ("_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_arm_bf16_supported"),
+        "fp16": ("_is_amx_fp16_supported", "_is_avx512_fp16_supported"),
+    }
+    return any(getattr(torch.cpu, probe, lambda: False)() for probe in probes.get(name, ()))
+
+
+def default_half(device: torch.device | str = "cpu") -> Format:
+    """fp16 on CUDA, as in the paper; bf16 elsewhere (the half format that CPUs multiply, where they do)."""
+    return FORMATS["fp16" if torch.device(device).type == "cuda" else "bf16"]
+
+
+def describe_cpu() -> str:
+    """One line for records: instruction set, threads, and the half formats multiplied natively."""
+    native = [n for n in ("bf16", "fp16") if multiplies_natively(FORMATS[n], "cpu")]
+    capability = torch.backends.cpu.get_cpu_capability()
+    return f"{capability}, {torch.get_num_threads()} threads, native half: {', '.join(native) or 'none'}"

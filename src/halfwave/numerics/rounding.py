@@ -1,0 +1,81 @@
+"""Rounding to a format: nearest, ties to even, gradual underflow, each format's own overflow."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halfwave.numerics.formats import Format, get_format
+
+
+def round_to(x: Tensor, format: str | Format) -> Tensor:
+    """Round every element of `x` to the nearest number of `format`, keeping the dtype of `x`.
+
+    Shapes: any. Ties go to the even neighbour, results below the smallest normal number fall on the subnormal
+    grid, results past the largest number become inf, or NaN in fp8_e4m3, which has no infinity. From float32 the
+    result has the bits of torch's own cast where torch has the dtype, but for one case: torch 2.13 saturates
+    fp8_e4m3 at 448, and silent saturation would hide the overflow that a user wants to see. From float64 it is
+    rounded once, not by way of float32. The gradient passes straight through.
+    """
+    target = get_format(format)
+    if not x.is_floating_point():
+        raise ValueError(f"round_to needs a floating-point tensor, got {x.dtype}")
+    return _StraightThrough.apply(x, target)
+
+
+class _StraightThrough(torch.autograd.Function):
+    """q(x) forward, identity backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, target: Format) -> Tensor:
+        return _rounded(x, target)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return grad, None
+
+
+def _rounded(x: Tensor, target: Format) -> Tensor:
+    if _holds(target, x.dtype):
+        return x.clone()
+    if target.dtype is not None and x.dtype is not torch.float64:
+        rounded = x.to(target.dtype).to(x.dtype)
+        return _overflow_to_nan(x, rounded, target) if target.overflow == "nan" else rounded
+    return _round_by_hand(x, target)
+
+
+def _holds(target: Format, dtype: torch.dtype) -> bool:
+    """Does `target` contain every number of `dtype`?"""
+    info = torch.finfo(dtype)
+    wider = target.unit_roundoff <= info.eps / 2 and target.largest >= info.max
+    return wider and target.smallest_subnormal <= info.smallest_normal * info.eps
+
+
+def _overflow_to_nan(x: Tensor, rounded: Tensor, target: Format) -> Tensor:
+    """Past the largest number plus half the spacing of the format there."""
+    half_spacing = target.unit_roundoff * 2.0 ** math.floor(math.log2(target.largest))
+    return torch.where(x.abs() > target.largest + half_spacing, torch.nan, rounded)
+
+
+def _round_by_hand(x: Tensor, target: Format) -> Tensor:
+    """Divide by the spacing of the format's numbers around x, round to an integer, multiply back.
+
+    Both scalings are by powers of two and the quotient is below 2^53, so in float64 only the rounding rounds.
+    """
+    wide = x.to(torch.float64)
+    exponent = torch.frexp(wide).exponent - 1
+    spacing = exponent.clamp(min=target.min_exponent) - (target.precision - 1)
+    # ldexp multiplies by 2^k computed in the tensor's dtype: two halves keep each power in range.
+    half = spacing // 2
+    integer = torch.ldexp(torch.ldexp(wide, -half), half - spacing).round()
+    rounded = torch.ldexp(torch.ldexp(integer, half), spacing - half)
+    past = rounded.abs() > target.largest
+    if target.overflow == "nan":
+        rounded = torch.where(past, torch.nan, rounded)
+    else:
+        rounded = torch.where(past, torch.copysign(torch.full_like(rounded, torch.inf), rounded), rounded)
+    rounded = torch.where(wide.isfinite(), rounded, wide if target.overflow == "inf" else torch.nan)
+    return rounded.to(x.dtype)
