@@ -49,9 +49,7 @@ def test_equals_torch_cast_bit_for_bit(name):
     ours = round_to(x, name)
     theirs = _torch_cast(x, name)
     assert torch.equal(ours.isnan(), theirs.isnan())
-    assert torch.equal(
-        ours.nan_to_num(nan=0.0).view(torch.int32), theirs.nan_to_num(nan=0.0).view(torch.int32)
-    )
+    assert torch.equal(ours.nan_to_num(nan=0.0).view(torch.int32), theirs.nan_to_num(nan=0.0).view(torch.int32))
 
 
 @pytest.mark.parametrize("name", ["bf16", "fp16", "fp8_e4m3", "fp8_e5m2"])

@@ -1,0 +1,70 @@
+"""Files that are either whole or not there: written aside, synced, renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from halfwave.errors import InputError
+
+
+@contextmanager
+def written_aside(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success sync it and rename it over `path`, else remove it."""
+    path = Path(path)
+    make_directory(path.parent)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    os.close(descriptor)
+    aside = Path(name)
+    try:
+        yield aside
+        with open(aside, "rb") as written:
+            os.fsync(written.fileno())
+        os.chmod(aside, 0o666 & ~_umask())
+        os.replace(aside, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            aside.unlink()
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def make_directory(path: str | Path) -> Path:
+    """Create a directory and its parents; InputError where that cannot be done."""
+    path = Path(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write to {path}: {error.strerror}") from error
+    return path
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write `value` as indented JSON, whole or not at all."""
+    text = json.dumps(value, indent=2) + "\n"
+    with written_aside(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read JSON; InputError that names the file when it is missing or damaged."""
+    path = Path(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not valid JSON: {error}") from error
