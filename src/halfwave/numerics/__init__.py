@@ -1,12 +1,15 @@
 """Number formats and rounding: what a float can hold."""
 
+from halfwave.numerics.arithmetic import Arithmetic, arithmetic
 from halfwave.numerics.formats import FORMATS, Format, get_format
 from halfwave.numerics.hardware import default_half, describe_cpu, multiplies_natively
 from halfwave.numerics.rounding import round_to
 
 __all__ = [
     "FORMATS",
+    "Arithmetic",
     "Format",
+    "arithmetic",
     "default_half",
     "describe_cpu",
     "get_format",

@@ -34,7 +34,7 @@ class _StraightThrough(torch.autograd.Function):
         return _rounded(x, target)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return grad, None
 
 

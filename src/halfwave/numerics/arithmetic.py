@@ -1,0 +1,74 @@
+"""Arithmetic in a format on a device: what is stored, and what products are taken in.
+
+Three cases, one interface:
+- *native*: the device multiplies the format; tensors are stored and multiplied in it, sums run in fp32 inside the
+  product, results are rounded to the format.
+- *wide*: the device does not (fp16 on most CPUs); tensors are stored in the format and widened to fp32 for the
+  product. Products of half-precision numbers are exact in fp32, so this is what the native instruction computes.
+- *emulated*: the format exists only as rounding inside float32 (fp8, tf32); operands and results are rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from halfwave.numerics.formats import Format
+from halfwave.numerics.hardware import multiplies_natively
+from halfwave.numerics.rounding import round_to
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How one format is computed with: `load` operands, multiply them in `compute`, `store` the result."""
+
+    format: Format
+    compute: torch.dtype
+
+    @property
+    def storage(self) -> torch.dtype:
+        return self.format.storage
+
+    @property
+    def how(self) -> str:
+        """One word for records and `repr`: native, wide or emulated."""
+        if self.format.emulated:
+            return "emulated"
+        return "native" if self.compute is self.storage else "wide"
+
+    def load(self, x: Tensor) -> Tensor:
+        """`x` rounded to the format, in the dtype that products are taken in."""
+        if self.format.emulated:
+            return round_to(x.float(), self.format)
+        return x.to(self.storage).to(self.compute)
+
+    def store(self, x: Tensor) -> Tensor:
+        """A result rounded to the format, in the dtype that tensors of it are kept in."""
+        if self.format.emulated:
+            return round_to(x.float(), self.format)
+        return x.to(self.storage)
+
+    def constant(self, exact: Tensor, scale: float = 1.0) -> Tensor:
+        """A float64 matrix with entries of size 1, rounded to the format and scaled, ready for products.
+
+        Where products are wide the scale multiplies the rounded entries, so that scaling never underflows; a native
+        operand has to hold the scaled entries itself.
+        """
+        if self.compute is self.storage and self.format.half:
+            return round_to(exact * scale, self.format).to(self.compute)
+        return (round_to(exact, self.format) * scale).to(self.compute)
+
+    def __str__(self) -> str:
+        return f"{self.format.name} ({self.how})"
+
+
+@lru_cache(maxsize=64)
+def arithmetic(format: Format, device_type: str) -> Arithmetic:
+    """The way `format` is computed with on a device of this type."""
+    if format.emulated:
+        return Arithmetic(format, torch.float32)
+    native = multiplies_natively(format, device_type)
+    return Arithmetic(format, format.storage if native else torch.float32)

@@ -1,0 +1,84 @@
+"""The dense contraction of a spectrum with weights: one batched real matrix product.
+
+y_hat(k, b, o) = sum_c x_hat(k, b, c) W(k, c, o), complex, as pairs: the real and imaginary rows of x_hat are stacked
+and multiplied by [Wr | Wi] at once, and the four blocks of the result are combined into two:
+    re = rr - ii,   im = ri + ir.
+
+Saved for the backward pass: the truncated spectrum in the contraction's format, and the fp32 master weights (which
+exist anyway); the rounded weights are made again, slice by slice, so no half-precision copy of them is ever kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halfwave.numerics import Arithmetic
+from halfwave.spectral.slicing import slices
+
+
+def contract_dense(x_hat: Tensor, weight: Tensor, arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
+    """(K, 2, B, C) and (K, C, 2, O) to (K, 2, B, O), in the format of `arith`."""
+    return _ContractDense.apply(arith.store(x_hat), weight, arith, weight_arith)
+
+
+class _ContractDense(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.rest = (arith, weight_arith)
+        modes, _, batch, _ = x.shape
+        out = x.new_empty((modes, 2, batch, weight.shape[-1]), dtype=arith.storage)
+        for part in _mode_slices(weight):
+            product = torch.bmm(_rows(arith.load(x[part])), _columns(weight[part], arith, weight_arith))
+            rr, ri, ir, ii = _four_blocks(product, batch)
+            out[part, 0] = arith.store(rr - ii)
+            out[part, 1] = arith.store(ri + ir)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        arith, weight_arith = ctx.rest
+        needs_x, needs_weight = ctx.needs_input_grad[:2]
+        grad_x = torch.empty_like(x) if needs_x else None
+        grad_weight = torch.empty_like(weight, memory_format=torch.contiguous_format) if needs_weight else None
+        for part in _mode_slices(weight):
+            g = _adjoint_blocks(arith.load(grad[part]))
+            if grad_x is not None:
+                columns = _columns(weight[part], arith, weight_arith)
+                grad_x[part] = arith.store(torch.bmm(g, columns.transpose(1, 2))).view_as(x[part])
+            if grad_weight is not None:
+                rows = _rows(arith.load(x[part]))
+                grad_weight[part] = torch.bmm(rows.transpose(1, 2), g).view_as(weight[part])
+        return grad_x, grad_weight, None, None
+
+
+def _mode_slices(weight: Tensor) -> list[slice]:
+    return list(slices(len(weight), 4 * weight[0].numel(), weight.device))
+
+
+def _rows(x: Tensor) -> Tensor:
+    """(K, 2, B, C) to (K, 2B, C): real rows above imaginary ones."""
+    return x.flatten(1, 2)
+
+
+def _columns(weight: Tensor, arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
+    """(K, C, 2, O) to (K, C, 2O) = [Wr | Wi], rounded to the weights' format, ready for products."""
+    return weight_arith.load(weight.flatten(2)).to(arith.compute)
+
+
+def _four_blocks(product: Tensor, batch: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(K, 2B, 2O) into rr, ri, ir, ii of shape (K, B, O)."""
+    top, bottom = product[:, :batch], product[:, batch:]
+    rr, ri = top.chunk(2, dim=2)
+    ir, ii = bottom.chunk(2, dim=2)
+    return rr, ri, ir, ii
+
+
+def _adjoint_blocks(grad: Tensor) -> Tensor:
+    """Gradient of the four blocks from that of the two: [[re, im], [im, -re]], of shape (K, 2B, 2O)."""
+    re, im = grad[:, 0], grad[:, 1]
+    return torch.cat([torch.cat([re, im], dim=2), torch.cat([im, -re], dim=2)], dim=1)

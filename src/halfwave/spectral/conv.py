@@ -1,0 +1,98 @@
+"""SpectralConv: (K v)(x) = F^-1( R · T_K (F v) )(x) + b, under a precision policy."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from halfwave.numerics import Arithmetic, arithmetic
+from halfwave.precision import Policy, as_policy, get_stabilizer, resolve_stabilizer
+from halfwave.spectral.fourier import Backend, FourierTransform
+from halfwave.spectral.modes import Layout, check_modes
+from halfwave.spectral.weights import DenseWeight, SpectralWeight
+
+Transform = FourierTransform
+
+
+class SpectralConv(nn.Module):
+    """The spectral convolution of a neural operator, each stage in its own format.
+
+    Shapes: (B, in_channels, *grid) to (B, out_channels, *grid), or to another grid with `output_shape`
+    (band-limited interpolation). The result is in the storage dtype of the inverse transform's format.
+
+    Args:
+        in_channels, out_channels: channels C and O.
+        n_modes: kept frequencies per axis, as in neuraloperator (the last one counts both signs).
+        bias: add a learned constant per channel.
+        precision: a `Policy` or the name of one; `set_precision` changes it later.
+        backend: ``"gemm"``, ``"fft"`` or ``"auto"``.
+        layout: ``"exact"``, or ``"neuralop"`` to repeat its treatment of odd grids (see `modes`).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        n_modes: int | tuple[int, ...],
+        *,
+        bias: bool = True,
+        precision: str | Policy = "full",
+        backend: Backend = "auto",
+        layout: Layout = "exact",
+    ) -> None:
+        super().__init__()
+        for label, value in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"{label} must be a positive integer, got {value!r}")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.transform: Transform = FourierTransform(check_modes(n_modes), backend, layout)
+        std = (2 / (in_channels + out_channels)) ** 0.5
+        self.weight: SpectralWeight = DenseWeight(self.transform.weight_modes, in_channels, out_channels, std)
+        self.bias = nn.Parameter(std * torch.randn(out_channels)) if bias else None
+        self.policy = as_policy(precision)
+
+    def set_precision(self, policy: str | Policy) -> None:
+        """Compute with another policy from now on; the fp32 master weights stay."""
+        self.policy = as_policy(policy)
+
+    def forward(self, x: Tensor, output_shape: tuple[int, ...] | None = None) -> Tensor:
+        grid = tuple(x.shape[2:])
+        if x.ndim != self.transform.dim + 2 or x.shape[1] != self.in_channels:
+            raise ValueError(
+                f"expected input (batch, {self.in_channels}, {self.transform.dim} grid axes), got {tuple(x.shape)}"
+            )
+        device = x.device
+        x_hat = self.transform.forward(self._stabilized(x, grid), self._arithmetic("forward_transform", device))
+        window = self.transform.weight_slices(grid)
+        y_hat = self.weight.contract(
+            x_hat, window, self._arithmetic("contraction", device), self._arithmetic("weights", device)
+        )
+        inverse = self._arithmetic("inverse_transform", device)
+        target = grid if output_shape is None else tuple(output_shape)
+        biased = self.bias is not None and self.transform.add_constant(y_hat, self.bias, grid)
+        y = self.transform.inverse(y_hat, target, grid, inverse)
+        if self.bias is not None and not biased:
+            y = y + self.bias.to(y.dtype).view(-1, *([1] * len(grid)))
+        return y
+
+    def stabilizer(self, grid: tuple[int, ...], device: torch.device) -> str:
+        """The stabilizer that acts on this grid: the policy's, ``"auto"`` resolved."""
+        half_fft = self.transform.half_fft(grid, self._arithmetic("forward_transform", device), device)
+        return resolve_stabilizer(self.policy.stabilizer, half_fft)
+
+    def _stabilized(self, x: Tensor, grid: tuple[int, ...]) -> Tensor:
+        name = self.stabilizer(grid, x.device)
+        return x if name == "none" else get_stabilizer(name)(x)
+
+    def _arithmetic(self, role: str, device: torch.device) -> Arithmetic:
+        return arithmetic(self.policy.format(role), device.type)
+
+    def extra_repr(self) -> str:
+        stages = ("forward_transform", "contraction", "inverse_transform")
+        device = self.bias.device if self.bias is not None else next(self.parameters()).device
+        ran = ", ".join(f"{stage}={self._arithmetic(stage, device)}" for stage in stages)
+        return (
+            f"{self.in_channels}, {self.out_channels}, n_modes={self.transform.n_modes}, "
+            f"backend={self.transform.backend}, policy={self.policy.name}, {ran}, stabilizer={self.policy.stabilizer}"
+        )

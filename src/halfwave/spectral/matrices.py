@@ -1,0 +1,132 @@
+"""Transform matrices: one small real matrix per axis, cached.
+
+With θ = 2π k n / N, k a kept frequency and n a grid point, and complex numbers as real pairs:
+- last axis, real field to pairs: A = w_k [cos θ | -sin θ], of shape (N, 2K);
+- an inner axis, pairs to pairs, grid index and pair index interleaved as (n, re/im): of shape (2K, 2N),
+      [[ w cos θ,  w sin θ], ...]   rows of the real parts
+      [[-w sin θ,  w cos θ], ...]   rows of the imaginary parts.
+Applying them is analysis (field to coefficients); applying their transposes is synthesis (coefficients to field), and
+each is exactly the adjoint of the other, so the backward pass needs nothing else.
+
+Two weightings: ``"mean"`` (w = 1/N: coefficients are means, |coefficient| <= max|v|, no overflow in any format) for the
+forward transform, and ``"hermitian"`` (w = 1, or 2 on the last axis for the frequencies that stand for two) for the
+inverse one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from halfwave.numerics import Arithmetic
+from halfwave.spectral.modes import AxisModes
+
+Weighting = Literal["mean", "hermitian"]
+
+CACHE_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class MatrixKey:
+    """What a transform matrix depends on: the axis (size, modes), the weighting, the format, the device."""
+
+    axis: AxisModes
+    last: bool
+    weighting: Weighting
+    arithmetic: Arithmetic
+    device: torch.device
+
+
+class _Cache:
+    """The most recently used matrices, at most `limit` bytes of them."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0
+        self._entries: OrderedDict[MatrixKey, Tensor] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: MatrixKey) -> Tensor:
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None:
+                # Built outside inference mode: the same matrix must serve training later.
+                with torch.inference_mode(False), torch.no_grad():
+                    found = _build(key)
+                self._entries[key] = found
+                self.held += found.nbytes
+                while self.held > self.limit and len(self._entries) > 1:
+                    self.held -= self._entries.popitem(last=False)[1].nbytes
+            self._entries.move_to_end(key)
+            return found
+
+
+_CACHE = _Cache(CACHE_BYTES)
+
+
+def transform_matrix(key: MatrixKey) -> Tensor:
+    """The analysis matrix of an axis; its transpose is the synthesis matrix."""
+    return _CACHE.get(key)
+
+
+def cached_bytes() -> int:
+    """Bytes that the cache holds now."""
+    return _CACHE.held
+
+
+def last_axis_weights(axis: AxisModes, weighting: Weighting) -> Tensor:
+    """w_k of the last axis in float64, shape (K,): 1/N, or how many frequencies k stands for (itself and -k)."""
+    if weighting == "mean":
+        return torch.full((axis.count,), 1.0 / axis.size, dtype=torch.float64)
+    doubled = torch.full((axis.count,), 2.0, dtype=torch.float64)
+    doubled[0] = 1.0
+    if axis.size % 2 == 0 and axis.count == axis.size // 2 + 1:
+        doubled[-1] = 1.0
+    return doubled
+
+
+def frequencies(axis: AxisModes, weighting: Weighting) -> Tensor:
+    """The kept frequencies as integers, shape (K,); shifted in the inverse where the layout says so."""
+    first = axis.first + (axis.shift if weighting == "hermitian" else 0)
+    return torch.arange(first, first + axis.count)
+
+
+def _build(key: MatrixKey) -> Tensor:
+    if key.device.type == "meta":
+        axis = key.axis
+        shape = (axis.size, 2 * axis.count) if key.last else (2 * axis.count, 2 * axis.size)
+        return torch.empty(shape, dtype=key.arithmetic.compute, device="meta")
+    return (_last(key) if key.last else _inner(key)).to(key.device).contiguous()
+
+
+def _angles(axis: AxisModes, weighting: Weighting) -> Tensor:
+    """θ = 2π (k n mod N) / N, reduced in integers so that large k n lose nothing; shape (K, N)."""
+    k, n = frequencies(axis, weighting), torch.arange(axis.size)
+    return (k[:, None] * n % axis.size).double() * (2 * math.pi / axis.size)
+
+
+def _last(key: MatrixKey) -> Tensor:
+    theta = _angles(key.axis, key.weighting).T
+    exact = torch.cat([theta.cos(), -theta.sin()], dim=1)
+    if key.weighting == "mean":
+        return key.arithmetic.constant(exact, 1.0 / key.axis.size)
+    doubled = last_axis_weights(key.axis, key.weighting).repeat(2)
+    # Sines of the frequencies 0 and N/2 are zero in exact arithmetic: their imaginary parts drop out, as in irfft.
+    alone = doubled == 1.0
+    alone[: key.axis.count] = False
+    return key.arithmetic.constant(exact.masked_fill(alone, 0.0) * doubled)
+
+
+def _inner(key: MatrixKey) -> Tensor:
+    theta = _angles(key.axis, key.weighting)
+    c, s = theta.cos(), theta.sin()
+    real = torch.stack([c, s], dim=2).flatten(1)
+    imaginary = torch.stack([-s, c], dim=2).flatten(1)
+    scale = 1.0 / key.axis.size if key.weighting == "mean" else 1.0
+    return key.arithmetic.constant(torch.cat([real, imaginary]), scale)

@@ -1,0 +1,76 @@
+"""Kept modes: which frequencies of a grid a layer works on, and which of its weights belong to them.
+
+A layer with n modes along an axis owns weights for the frequencies -floor(n/2) .. ceil(n/2)-1, and along the last
+axis (real fields have a symmetric spectrum) for 0 .. floor(n/2). A grid of N points has N frequencies; where N < n
+only the weights of the grid's own frequencies are used, so a model runs on any grid.
+
+`layout="neuralop"` repeats two slips of neuraloperator 2.0, for models that were trained with them: on an axis (not
+the last) of odd length its inverse transform lands one frequency too low, because it undoes `fftshift` by `fftshift`;
+and on a grid smaller than an even number of modes, of odd length, the weights are shifted by one frequency.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+Layout = Literal["exact", "neuralop"]
+
+
+@dataclass(frozen=True)
+class AxisModes:
+    """The kept frequencies first .. first+count-1 of one axis.
+
+    Attributes:
+        size: grid points N.
+        first: lowest kept frequency.
+        count: how many are kept.
+        weight_start: index of the weight that belongs to `first`.
+        shift: added to each frequency by the inverse transform (0, or -1 in the neuralop layout).
+    """
+
+    size: int
+    first: int
+    count: int
+    weight_start: int
+    shift: int = 0
+
+    @property
+    def weight_slice(self) -> slice:
+        return slice(self.weight_start, self.weight_start + self.count)
+
+
+def last_axis_modes(size: int, n_modes: int) -> AxisModes:
+    """0 .. floor(n/2) of a real transform, as far as the grid has them."""
+    return AxisModes(size, 0, min(size // 2 + 1, n_modes // 2 + 1), 0)
+
+
+def inner_axis_modes(size: int, n_modes: int, layout: Layout = "exact") -> AxisModes:
+    """The min(N, n) frequencies around 0 of a complex transform."""
+    count = min(size, n_modes)
+    if layout == "neuralop":
+        return AxisModes(size, -(count // 2), count, (n_modes - count) // 2, shift=-(size % 2))
+    return AxisModes(size, -(count // 2), count, n_modes // 2 - count // 2)
+
+
+@lru_cache(maxsize=512)
+def kept_modes(grid: tuple[int, ...], n_modes: tuple[int, ...], layout: Layout = "exact") -> tuple[AxisModes, ...]:
+    """The kept modes of every axis of a grid."""
+    if len(grid) != len(n_modes):
+        raise ValueError(f"a transform with n_modes {n_modes} needs {len(n_modes)} grid axes, got grid {grid}")
+    inner = tuple(inner_axis_modes(size, n, layout) for size, n in zip(grid[:-1], n_modes[:-1], strict=True))
+    return (*inner, last_axis_modes(grid[-1], n_modes[-1]))
+
+
+def weight_modes(n_modes: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape of the mode axes of a weight tensor: n along every axis, floor(n/2)+1 along the last."""
+    return (*n_modes[:-1], n_modes[-1] // 2 + 1)
+
+
+def check_modes(n_modes: int | tuple[int, ...] | list[int]) -> tuple[int, ...]:
+    """`n_modes` as a tuple of one to three positive integers."""
+    modes = (n_modes,) if isinstance(n_modes, int) else tuple(n_modes)
+    if not 1 <= len(modes) <= 3 or any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in modes):
+        raise ValueError(f"n_modes must be one to three positive integers, got {n_modes!r}")
+    return modes

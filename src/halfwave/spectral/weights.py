@@ -1,0 +1,55 @@
+"""Spectral weights: fp32 master pairs in mode-major layout, and how each kind contracts with a spectrum."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from math import prod
+
+import torch
+from torch import Tensor, nn
+
+from halfwave.numerics import Arithmetic
+from halfwave.spectral.contraction import contract_dense
+
+
+class SpectralWeight(nn.Module):
+    """Weights W(k, c, o), complex, for every owned mode k; subclasses say how they are stored."""
+
+    @abstractmethod
+    def contract(self, x_hat: Tensor, window: tuple[slice, ...], arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
+        """(*K, 2, B, C) to (*K, 2, B, O) with the weights of the modes in `window`."""
+
+    @abstractmethod
+    def dense(self) -> Tensor:
+        """The weights as one complex tensor (C, O, *K), as neuraloperator has them."""
+
+
+class DenseWeight(SpectralWeight):
+    """Every weight a parameter of its own: `weight` of shape (*K, C, 2, O)."""
+
+    def __init__(self, modes: tuple[int, ...], in_channels: int, out_channels: int, std: float) -> None:
+        super().__init__()
+        # A complex normal with standard deviation `std` has std/sqrt(2) in each part.
+        self.weight = nn.Parameter(torch.randn(*modes, in_channels, 2, out_channels) * (std / 2**0.5))
+
+    def contract(self, x_hat: Tensor, window: tuple[slice, ...], arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
+        modes = x_hat.shape[:-3]
+        weight = self.weight[window].reshape(prod(modes), *self.weight.shape[-3:])
+        y_hat = contract_dense(x_hat.flatten(0, len(modes) - 1), weight, arith, weight_arith)
+        return y_hat.view(*modes, *y_hat.shape[1:])
+
+    def dense(self) -> Tensor:
+        pairs = self.weight.movedim((-3, -1, -2), (0, 1, -1))
+        return torch.view_as_complex(pairs.contiguous())
+
+    @torch.no_grad()
+    def set_dense(self, weight: Tensor) -> None:
+        """Take over a complex tensor (C, O, *K)."""
+        pairs = torch.view_as_real(weight.resolve_conj()).movedim((0, 1, -1), (-3, -1, -2))
+        if pairs.shape != self.weight.shape:
+            raise ValueError(f"weights of shape {tuple(weight.shape)} do not fit {tuple(self.weight.shape)}")
+        self.weight.copy_(pairs)
+
+    def extra_repr(self) -> str:
+        *modes, channels, _, out = self.weight.shape
+        return f"modes={tuple(modes)}, in={channels}, out={out}"
