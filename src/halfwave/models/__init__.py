@@ -1,1 +1,25 @@
+"""Neural operators under one precision policy."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from halfwave.models.base import Operator, set_precision
+from halfwave.models.fno import FNO
+
+MODELS: Mapping[str, type[Operator]] = MappingProxyType({"FNO": FNO})
+
+
+def build_model(name: str, arguments: Mapping[str, Any]) -> Operator:
+    """The model called `name`, built from its `config`; ValueError for an unknown name or argument."""
+    if name not in MODELS:
+        raise ValueError(f"unknown model {name!r}: expected one of {', '.join(MODELS)}")
+    try:
+        return MODELS[name](**arguments)
+    except TypeError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+__all__ = ["FNO", "MODELS", "Operator", "build_model", "set_precision"]

@@ -51,6 +51,13 @@ class Arithmetic:
             return round_to(x.float(), self.format)
         return x.to(self.storage)
 
+    def settle(self, x: Tensor) -> Tensor:
+        """An intermediate result inside a fused step: it stays in `compute`, rounded only where that is emulated.
+
+        Native products have rounded it already; a wide step keeps fp32 until it stores, as a fused kernel would.
+        """
+        return round_to(x, self.format) if self.format.emulated else x
+
     def constant(self, exact: Tensor, scale: float = 1.0) -> Tensor:
         """A float64 matrix with entries of size 1, rounded to the format and scaled, ready for products.
 

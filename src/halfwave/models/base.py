@@ -1,0 +1,52 @@
+"""What all models share: they know how they were built and under which policy they compute."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from torch import nn
+
+from halfwave.precision import Policy, as_policy
+
+
+class Operator(nn.Module):
+    """A neural operator with its constructor's arguments in `config` (JSON-able) and its `policy`."""
+
+    config: dict[str, Any]
+    policy: Policy
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Wrap the constructor so that `config` holds its arguments, defaults included, but not the policy."""
+        super().__init_subclass__(**kwargs)
+        init = cls.__init__
+
+        def recording(self: Operator, *args: Any, **options: Any) -> None:
+            bound = inspect.signature(init).bind(self, *args, **options)
+            bound.apply_defaults()
+            init(self, *args, **options)
+            self.config = {
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in bound.arguments.items()
+                if name not in ("self", "precision")
+            }
+
+        recording.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]
+        recording.__doc__ = init.__doc__
+        cls.__init__ = recording  # type: ignore[method-assign,assignment]
+
+    def set_precision(self, policy: str | Policy) -> None:
+        """Compute with another policy from now on, in every layer; master weights and their gradients stay fp32."""
+        set_precision(self, policy)
+
+
+def set_precision(model: nn.Module, policy: str | Policy) -> None:
+    """Give every layer of `model` that has a policy this one; raises if there is none to honour it."""
+    chosen = as_policy(policy)
+    found = False
+    for module in model.modules():
+        if hasattr(module, "policy") or isinstance(module, Operator):
+            module.policy = chosen  # type: ignore[assignment]
+            found = True
+    if not found:
+        raise ValueError(f"{type(model).__name__} has no layer that honours a precision policy")

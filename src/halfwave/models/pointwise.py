@@ -1,0 +1,161 @@
+"""Pointwise layers: the same small network at every grid point, recomputed slice by slice in the backward pass.
+
+A pointwise function f(fields, parameters) maps fields (B, C_i, S) to a field (B, O, S), point by point. Run in one
+piece it would keep every intermediate for the backward pass: five full-size tensors in an FNO block. Run in slices
+that fit a cache, it keeps its inputs only and makes the intermediates again, where they cost no memory traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from halfwave.numerics import Arithmetic, arithmetic
+from halfwave.precision import Policy, as_policy
+
+# Grid points times channels of one slice: 64 channels x 4096 points in fp32 are one megabyte.
+SLICE_ELEMENTS = 1 << 18
+
+PointwiseFunction = Callable[..., Tensor]
+
+
+def apply_pointwise(
+    function: PointwiseFunction, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic
+) -> Tensor:
+    """f(fields, parameters) in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid).
+
+    `function(arith, *fields, *parameters)` gets slices (b, C_i, s) and rounded parameters, both in `arith.compute`.
+    """
+    flat = [field.flatten(2) for field in fields]
+    if flat[0].device.type == "cpu" and not torch.compiler.is_compiling():
+        out = _InSlices.apply(function, arith, len(flat), *flat, *parameters)
+    elif torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        out = checkpoint(_whole, function, arith, len(flat), *flat, *parameters, use_reentrant=False)
+    else:
+        out = _whole(function, arith, len(flat), *flat, *parameters)
+    return out.view(*out.shape[:2], *fields[0].shape[2:])
+
+
+def _whole(function: PointwiseFunction, arith: Arithmetic, n_fields: int, *tensors: Tensor) -> Tensor:
+    """One piece: for accelerators (with checkpointing) and for the compiler, which fuses and recomputes by itself."""
+    return arith.store(function(arith, *(arith.load(t) for t in tensors)))
+
+
+class _InSlices(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, function: PointwiseFunction, arith: Arithmetic, n_fields: int, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors)
+        ctx.rest = (function, arith, n_fields)
+        fields, parameters = tensors[:n_fields], [arith.load(p) for p in tensors[n_fields:]]
+        out = None
+        for b, s in _slices(fields[0]):
+            part = function(arith, *(arith.load(f[b, :, s]) for f in fields), *parameters)
+            if out is None:
+                out = part.new_empty((len(fields[0]), part.shape[1], fields[0].shape[2]), dtype=arith.storage)
+            out[b, :, s] = arith.store(part)
+        assert out is not None
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        function, arith, n_fields = ctx.rest
+        tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[3:]
+        fields = tensors[:n_fields]
+        parameters = [arith.load(p).detach().requires_grad_(n) for p, n in zip(tensors, needs, strict=True)][n_fields:]
+        # Sums over slices in fp32: a half-precision running sum would stagnate.
+        sums = [
+            _new_gradient(t, i < n_fields) if n else None for i, (t, n) in enumerate(zip(tensors, needs, strict=True))
+        ]
+        for b, s in _slices(fields[0]):
+            with torch.enable_grad():
+                parts = [arith.load(f[b, :, s]).detach().requires_grad_(n) for f, n in zip(fields, needs, strict=False)]
+                out = function(arith, *parts, *parameters)
+            wanted = [t for t in (*parts, *parameters) if t.requires_grad]
+            found = iter(torch.autograd.grad(out, wanted, arith.load(grad[b, :, s])))
+            for i, total in enumerate(sums):
+                if total is None:
+                    continue
+                if i < n_fields:
+                    total[b, :, s] = next(found)
+                else:
+                    total += next(found)
+        return None, None, None, *sums
+
+
+def _new_gradient(tensor: Tensor, field: bool) -> Tensor:
+    """Slices fill the gradient of a field once each; those of a parameter are summed."""
+    return torch.empty_like(tensor) if field else torch.zeros_like(tensor)
+
+
+def _slices(field: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Slices of (batch, points): whole samples while they are small, parts of one sample when they are large."""
+    batch, channels, points = field.shape
+    budget = max(1, SLICE_ELEMENTS // max(channels, 16))
+    if points <= budget:
+        step = max(1, budget // max(points, 1))
+        for b in range(0, batch, step):
+            yield slice(b, min(b + step, batch)), slice(0, points)
+        return
+    for b in range(batch):
+        for s in range(0, points, budget):
+            yield slice(b, b + 1), slice(s, min(s + budget, points))
+
+
+def mix_channels(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    """W x + b over channels: (O, C), (b, C, s) to (b, O, s)."""
+    y = torch.bmm(weight.expand(len(x), -1, -1), x)
+    return y if bias is None else y + bias.unsqueeze(1)
+
+
+class PointwiseModule(nn.Module):
+    """A module that computes in the `pointwise` format of a policy."""
+
+    policy: Policy
+
+    def set_precision(self, policy: str | Policy) -> None:
+        self.policy = as_policy(policy)
+
+    def arithmetic(self, device: torch.device) -> Arithmetic:
+        return arithmetic(self.policy.format("pointwise"), device.type)
+
+
+class ChannelLinear(nn.Module):
+    """Parameters of a linear map over channels: `weight` (O, C) and `bias` (O,), initialised as torch's Conv1d."""
+
+    def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
+        super().__init__()
+        bound = in_channels**-0.5
+        self.weight = nn.Parameter(torch.empty(out_channels, in_channels).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(out_channels).uniform_(-bound, bound)) if bias else None
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[1]}, {self.weight.shape[0]}, bias={self.bias is not None}"
+
+
+class ChannelMLP(PointwiseModule):
+    """W2 gelu(W1 x + b1) + b2 at every grid point: (B, in, *grid) to (B, out, *grid)."""
+
+    def __init__(
+        self, in_channels: int, hidden_channels: int, out_channels: int, precision: str | Policy = "full"
+    ) -> None:
+        super().__init__()
+        self.fcs = nn.ModuleList(
+            [ChannelLinear(in_channels, hidden_channels), ChannelLinear(hidden_channels, out_channels)]
+        )
+        self.policy = as_policy(precision)
+
+    def parameter_list(self) -> list[Tensor]:
+        return list(self.fcs.parameters())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return apply_pointwise(channel_mlp, [x], self.parameter_list(), self.arithmetic(x.device))
+
+
+def channel_mlp(arith: Arithmetic, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+    """W2 gelu(W1 x + b1) + b2 on a slice (b, C, s)."""
+    hidden = arith.settle(nn.functional.gelu(arith.settle(mix_channels(w1, x, b1))))
+    return arith.settle(mix_channels(w2, hidden, b2))
