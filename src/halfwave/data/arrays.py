@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +22,32 @@ class LazyArray(Protocol):
     def read(self, indices: np.ndarray) -> np.ndarray:
         """Samples at `indices` (any order, repeats allowed, each within 0 .. N-1) as a new array."""
         ...
+
+
+class PairSource(Protocol):
+    """Where a split gets its pairs from: a file, or a solver that makes them when asked."""
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of x and of y, N samples along the first axis of each."""
+        ...
+
+    def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+
+
+@dataclass(frozen=True)
+class ArrayPair:
+    """Inputs and outputs from two arrays."""
+
+    x: LazyArray
+    y: LazyArray
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return self.x.shape, self.y.shape
+
+    def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.x.read(indices), self.y.read(indices)
 
 
 class H5Reader:

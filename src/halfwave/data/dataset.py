@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data.arrays import H5Array, H5Reader, LazyArray
+from halfwave.data.arrays import ArrayPair, H5Array, H5Reader, PairSource
 from halfwave.data.generator import SPLITS
 from halfwave.errors import InputError
 
@@ -26,13 +26,14 @@ class Split:
     Values are float32 tensors, read from the file at that moment, and refused when they hold NaN or infinity.
     """
 
-    def __init__(self, path: Path, name: str, x: LazyArray, y: LazyArray) -> None:
+    def __init__(self, path: Path, name: str, source: PairSource) -> None:
         self.path, self.name = path, name
-        self._x, self._y = x, y
+        self._source = source
+        self._x_shape, self._y_shape = source.shapes
         self._check_shapes()
 
     def _check_shapes(self) -> None:
-        x, y = self._x.shape, self._y.shape
+        x, y = self._x_shape, self._y_shape
         if not 3 <= len(x) <= 5 or len(x) != len(y):
             raise InputError(
                 f"{self.path}: {self.name} has x of shape {_text(x)} and y of shape {_text(y)}; "
@@ -47,27 +48,28 @@ class Split:
             raise InputError(f"{self.path}: {self.name} has no data, its shape is {_text(x)}")
 
     def __len__(self) -> int:
-        return self._x.shape[0]
+        return self._x_shape[0]
 
     @property
     def in_channels(self) -> int:
-        return self._x.shape[1]
+        return self._x_shape[1]
 
     @property
     def out_channels(self) -> int:
-        return self._y.shape[1]
+        return self._y_shape[1]
 
     @property
     def grid(self) -> tuple[int, ...]:
-        return tuple(self._x.shape[2:])
+        return tuple(self._x_shape[2:])
 
     def __getitem__(self, index: Index) -> tuple[Tensor, Tensor]:
         indices, single = resolve_index(index, len(self))
-        x, y = self._load("x", self._x, indices), self._load("y", self._y, indices)
+        x_values, y_values = self._source.read(indices)
+        x, y = self._checked("x", x_values, indices), self._checked("y", y_values, indices)
         return (x[0], y[0]) if single else (x, y)
 
-    def _load(self, which: str, array: LazyArray, indices: np.ndarray) -> Tensor:
-        values = np.ascontiguousarray(array.read(indices), dtype=np.float32)
+    def _checked(self, which: str, values: np.ndarray, indices: np.ndarray) -> Tensor:
+        values = np.ascontiguousarray(values, dtype=np.float32)
         finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
         if not finite.all():
             sample = int(indices[int(np.argmin(finite))])
@@ -141,7 +143,9 @@ def open_dataset(path: str | Path) -> Dataset:
     path = Path(path)
     reader = H5Reader(path)
     metadata = _read_metadata(reader)
-    train, test = (Split(path, split, H5Array(reader, f"{split}/x"), H5Array(reader, f"{split}/y")) for split in SPLITS)
+    train, test = (
+        Split(path, split, ArrayPair(H5Array(reader, f"{split}/x"), H5Array(reader, f"{split}/y"))) for split in SPLITS
+    )
     return Dataset(path, metadata, train, test)
 
 
