@@ -1,0 +1,164 @@
+"""A dataset on grids: pairs of fields in two splits, read when asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from halfwave.data.arrays import ArrayPair, H5Array, H5Reader, PairSource
+from halfwave.data.generator import SPLITS
+from halfwave.errors import InputError
+
+Index = int | slice | Sequence[int] | np.ndarray | Tensor
+
+
+class Split:
+    """N pairs (x, y) of fields, C x grid and O x grid.
+
+    `split[3]` is one pair; `split[2:10]`, `split[[5, 1, 1]]` are batches (B x C x grid, B x O x grid).
+    Values are float32 tensors, read from the file at that moment, and refused when they hold NaN or infinity.
+    """
+
+    def __init__(self, path: Path, name: str, source: PairSource) -> None:
+        self.path, self.name = path, name
+        self._source = source
+        self._x_shape, self._y_shape = source.shapes
+        self._check_shapes()
+
+    def _check_shapes(self) -> None:
+        x, y = self._x_shape, self._y_shape
+        if not 3 <= len(x) <= 5 or len(x) != len(y):
+            raise InputError(
+                f"{self.path}: {self.name} has x of shape {_text(x)} and y of shape {_text(y)}; "
+                "N x C x grid with 1 to 3 grid axes is expected"
+            )
+        if x[0] != y[0] or x[2:] != y[2:]:
+            raise InputError(
+                f"{self.path}: {self.name} has x of shape {_text(x)} and y of shape {_text(y)}; "
+                "they must agree in samples and grid"
+            )
+        if 0 in x or 0 in y:
+            raise InputError(f"{self.path}: {self.name} has no data, its shape is {_text(x)}")
+
+    def __len__(self) -> int:
+        return self._x_shape[0]
+
+    @property
+    def in_channels(self) -> int:
+        return self._x_shape[1]
+
+    @property
+    def out_channels(self) -> int:
+        return self._y_shape[1]
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return tuple(self._x_shape[2:])
+
+    def __getitem__(self, index: Index) -> tuple[Tensor, Tensor]:
+        indices, single = resolve_index(index, len(self))
+        x_values, y_values = self._source.read(indices)
+        x, y = self._checked("x", x_values, indices), self._checked("y", y_values, indices)
+        return (x[0], y[0]) if single else (x, y)
+
+    def _checked(self, which: str, values: np.ndarray, indices: np.ndarray) -> Tensor:
+        values = np.ascontiguousarray(values, dtype=np.float32)
+        finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+        if not finite.all():
+            sample = int(indices[int(np.argmin(finite))])
+            raise InputError(f"{self.path}: {self.name}/{which} holds NaN or infinity in sample {sample}")
+        return torch.from_numpy(values)
+
+    def __repr__(self) -> str:
+        return f"Split({self.name}: {len(self)} x {self.in_channels} -> {self.out_channels} on {_text(self.grid)})"
+
+
+def resolve_index(index: Index, size: int) -> tuple[np.ndarray, bool]:
+    """Any way to name samples -> their numbers in 0 .. size-1, and whether a single one was meant."""
+    if isinstance(index, slice):
+        return np.arange(size)[index], False
+    if isinstance(index, Tensor):
+        index = index.detach().cpu().numpy()
+    single = np.ndim(index) == 0
+    numbers = np.atleast_1d(np.asarray(index))
+    if numbers.dtype == bool and numbers.shape == (size,):
+        return np.flatnonzero(numbers), False
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        raise TypeError(f"samples are chosen by a number, a slice or a list of numbers, not by {index!r}")
+    numbers = numbers.astype(np.int64)
+    if ((numbers < -size) | (numbers >= size)).any():
+        raise IndexError(f"sample {index} is out of range; there are {size}")
+    return np.where(numbers < 0, numbers + size, numbers), single
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Train and test splits of one problem, with what the file says about itself."""
+
+    path: Path
+    metadata: dict[str, Any]
+    train: Split
+    test: Split
+
+    def __post_init__(self) -> None:
+        for split in (self.train, self.test):
+            found = (split.in_channels, split.out_channels, len(split.grid))
+            if found != (self.in_channels, self.out_channels, len(self.grid)):
+                raise InputError(f"{self.path}: train and test do not fit together: {self.train!r}, {self.test!r}")
+
+    @property
+    def n_train(self) -> int:
+        return len(self.train)
+
+    @property
+    def n_test(self) -> int:
+        return len(self.test)
+
+    @property
+    def in_channels(self) -> int:
+        return self.train.in_channels
+
+    @property
+    def out_channels(self) -> int:
+        return self.train.out_channels
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Points along each axis of the train split; the test split may be finer."""
+        return self.train.grid
+
+
+def open_dataset(path: str | Path) -> Dataset:
+    """Open a dataset file; nothing but its shapes is read until samples are asked for.
+
+    InputError, in one line that names the file, for what is missing, empty, truncated or not a dataset.
+    """
+    path = Path(path)
+    reader = H5Reader(path)
+    metadata = _read_metadata(reader)
+    train, test = (
+        Split(path, split, ArrayPair(H5Array(reader, f"{split}/x"), H5Array(reader, f"{split}/y"))) for split in SPLITS
+    )
+    return Dataset(path, metadata, train, test)
+
+
+def _read_metadata(reader: H5Reader) -> dict[str, Any]:
+    text = reader.handle.attrs.get("metadata", "{}")
+    try:
+        metadata = json.loads(text)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{reader.path}: the attribute 'metadata' is not JSON") from error
+    if not isinstance(metadata, dict):
+        raise InputError(f"{reader.path}: the attribute 'metadata' is not a JSON object")
+    return metadata
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

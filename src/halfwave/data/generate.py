@@ -1,0 +1,216 @@
+"""Make a dataset file: over worker processes and ranks, resumable, always the same bytes."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from halfwave.data.generator import Generator
+from halfwave.data.store import ShardStore, Task, plan_tasks, read_metadata
+from halfwave.errors import InputError
+
+FORMAT_VERSION = 1
+Progress = Callable[[int, int], None]
+_POLL_SECONDS = 0.1
+
+
+def generate(
+    generator: Generator,
+    path: str | Path,
+    *,
+    n_train: int,
+    n_test: int,
+    seed: int = 0,
+    workers: int = 1,
+    progress: Progress | None = None,
+    force: bool = False,
+) -> Path:
+    """Write the dataset of `generator` to one HDF5 file and return its path.
+
+    Sample i of a split depends on (seed, split, i) alone, so the arrays are the same for any number of workers, ranks
+    (`RANK` and `WORLD_SIZE` as torchrun sets them, one shared file system) and interruptions: finished samples wait in
+    `<path>.partial` and the same call resumes there. A finished file of the same data is reused, another is refused
+    unless `force`. `progress(done, total)` is called with numbers of samples.
+    """
+    path = Path(path)
+    _check_arguments(path, n_train, n_test, seed, workers, force)
+    identity = {"name": generator.name, **generator.describe(), "seed": seed, "format_version": FORMAT_VERSION}
+    identity = json.loads(json.dumps(identity))  # as a file would give it back: lists for tuples
+    metadata = {**identity, "n_train": n_train, "n_test": n_test}
+    if not force and _is_finished(path, metadata):
+        return path
+    store = ShardStore(path)
+    if force:
+        store.discard()
+    store.open(identity)
+    tasks = plan_tasks({"train": n_train, "test": n_test}, generator.chunk)
+    rank, ranks = _rank()
+    report = _reporter(store, tasks, progress)
+    _run(generator, store, tasks[rank::ranks], seed, workers, report)
+    if rank == 0:
+        _wait(lambda: store.done(tasks) == n_train + n_test, report)
+        store.assemble(tasks, {**metadata, "version": _version()})
+    else:
+        _wait(lambda: _same_data(read_metadata(path), metadata), report=None)
+        store.discard()  # this rank may have made the directory anew after rank 0 had finished
+    return path
+
+
+def _check_arguments(path: Path, n_train: int, n_test: int, seed: int, workers: int, force: bool) -> None:
+    if n_train < 1 or n_test < 1:
+        raise InputError(f"n_train and n_test are {n_train} and {n_test}; each split needs at least 1 sample")
+    if workers < 1:
+        raise InputError(f"workers is {workers}; at least 1 is needed")
+    if seed < 0:
+        raise InputError(f"seed is {seed}; it must not be negative")
+    if path.is_dir():
+        raise InputError(f"{path} is a directory; give the name of a file to write")
+    if force and _rank()[1] > 1:
+        raise InputError(f"force cannot be used over several ranks; remove {path} first")
+
+
+def _is_finished(path: Path, metadata: dict[str, Any]) -> bool:
+    if not path.exists():
+        return False
+    if _same_data(read_metadata(path), metadata):
+        return True
+    raise InputError(f"{path} exists and holds something else; choose another file (--out) or force (--force)")
+
+
+def _same_data(found: dict[str, Any] | None, wanted: dict[str, Any]) -> bool:
+    return found is not None and all(found.get(key) == value for key, value in wanted.items())
+
+
+def _version() -> str:
+    try:
+        return version("halfwave")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "unknown"
+
+
+def _rank() -> tuple[int, int]:
+    try:
+        rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    except ValueError as error:
+        raise InputError(f"RANK and WORLD_SIZE must be whole numbers: {error}") from error
+    if not 0 <= rank < ranks:
+        raise InputError(f"RANK is {rank} and WORLD_SIZE is {ranks}; accepted: 0 <= RANK < WORLD_SIZE")
+    return rank, ranks
+
+
+def _reporter(store: ShardStore, tasks: list[Task], progress: Progress | None) -> Callable[[], None]:
+    """A function that tells `progress` how many samples are on disk, whoever made them."""
+    total = sum(len(task) for task in tasks)
+    last = -1
+
+    def report() -> None:
+        nonlocal last
+        done = store.done(tasks) if progress else 0
+        if progress and done != last:
+            last = done
+            progress(done, total)
+
+    return report
+
+
+def _run(
+    generator: Generator, store: ShardStore, tasks: list[Task], seed: int, workers: int, report: Callable[[], None]
+) -> None:
+    missing = [task for task in tasks if not store.has(task)]
+    report()
+    workers = min(workers, len(missing))
+    if workers > 1:
+        _run_processes(generator, store, missing, seed, workers, report)
+        return
+    with _one_thread():
+        for task in missing:
+            _make(generator, store, task, seed)
+            report()
+
+
+def _make(generator: Generator, store: ShardStore, task: Task, seed: int) -> None:
+    store.write(task, generator.samples(seed, task.split, range(task.start, task.stop)))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One torch thread: the order of a sum, and so its last bit, must not depend on the number of cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _run_processes(
+    generator: Generator, store: ShardStore, tasks: list[Task], seed: int, workers: int, report: Callable[[], None]
+) -> None:
+    """Each process makes every n-th task and writes its own shards: no queue that a killed process could block."""
+    context = multiprocessing.get_context("spawn")
+    running: list[tuple[SpawnProcess, Connection]] = []
+    try:
+        for i in range(workers):
+            receiver, sender = context.Pipe(duplex=False)
+            arguments = (generator, store, tasks[i::workers], seed, sender, os.getpid())
+            process = context.Process(target=_worker, args=arguments, daemon=True)
+            process.start()
+            sender.close()
+            running.append((process, receiver))
+        while any(process.is_alive() for process, _ in running):
+            for process, receiver in running:
+                _check_worker(process, receiver)
+            report()
+            time.sleep(_POLL_SECONDS)
+        for process, receiver in running:
+            _check_worker(process, receiver)
+        report()
+    finally:
+        for process, receiver in running:
+            process.terminate()
+            process.join()
+            receiver.close()
+
+
+def _check_worker(process: SpawnProcess, receiver: Connection) -> None:
+    if process.exitcode in (None, 0):
+        return
+    reason = receiver.recv() if receiver.poll() else f"it ended with code {process.exitcode}"
+    raise RuntimeError(f"a worker process failed: {reason}; finished samples are kept, run again to resume")
+
+
+def _worker(
+    generator: Generator, store: ShardStore, tasks: list[Task], seed: int, failures: Connection, parent: int
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    torch.set_num_threads(1)
+    try:
+        for task in tasks:
+            if os.getppid() != parent:
+                return  # the parent was killed; whoever resumes will make the rest
+            _make(generator, store, task, seed)
+    except Exception as error:
+        failures.send(f"{type(error).__name__}: {error}")
+        raise SystemExit(1) from error
+
+
+def _wait(condition: Callable[[], bool], report: Callable[[], None] | None) -> None:
+    """Wait for the files of other ranks."""
+    while not condition():
+        if report:
+            report()
+        time.sleep(_POLL_SECONDS)
+    if report:
+        report()

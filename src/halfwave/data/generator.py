@@ -1,0 +1,43 @@
+"""What a dataset generator is, and how sample i gets its random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from halfwave.errors import InputError
+
+SPLITS = ("train", "test")
+
+Arrays = dict[str, np.ndarray]
+
+
+class Generator(Protocol):
+    """A law of samples: a frozen dataclass whose fields are its parameters.
+
+    `samples` must return for each index what it returns for that index alone, bit for bit: then the file does not
+    depend on the number of workers, ranks or interruptions.
+    """
+
+    name: ClassVar[str]
+    """The name on the command line and in the metadata."""
+
+    chunk: ClassVar[int]
+    """Samples that are made and saved together: about a second of work, the most that an interruption loses."""
+
+    def describe(self) -> dict[str, Any]:
+        """Equation, parameters, solver and resolution, as JSON values for the file's metadata."""
+        ...
+
+    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
+        """The named arrays of each sample: `x` and `y` (C x grid, float32), or those of a point cloud."""
+        ...
+
+
+def sample_rng(seed: int, split: str, index: int) -> np.random.Generator:
+    """The random numbers of one sample: they depend on (seed, split, index) alone."""
+    if split not in SPLITS:
+        raise InputError(f"split is {split!r}; accepted: {', '.join(SPLITS)}")
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SPLITS.index(split), index)))

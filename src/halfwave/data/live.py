@@ -1,0 +1,58 @@
+"""A dataset that is solved while it is used: new samples each epoch, nothing on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from halfwave.data.dataset import Dataset, Split
+from halfwave.data.generator import SPLITS, Generator
+from halfwave.errors import InputError
+
+
+@dataclass
+class LiveSource:
+    """`count` samples of an epoch; epoch e uses the samples e * count .. (e + 1) * count - 1 of the generator."""
+
+    generator: Generator
+    seed: int
+    split: str
+    count: int
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        x, y = self.read(np.zeros(1, dtype=np.int64))
+        self.shapes = (self.count, *x.shape[1:]), (self.count, *y.shape[1:])
+
+    def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        numbers = [int(i) + self.epoch * self.count for i in indices]
+        samples = self.generator.samples(self.seed, self.split, numbers)
+        if not samples:
+            return tuple(np.zeros((0, *shape[1:]), np.float32) for shape in self.shapes)  # type: ignore[return-value]
+        return np.stack([s["x"] for s in samples]), np.stack([s["y"] for s in samples])
+
+
+@dataclass(frozen=True)
+class LiveDataset(Dataset):
+    """A `Dataset` whose train split is new in every epoch; the test split stays."""
+
+    source: LiveSource
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin an epoch: from now on the train split is that epoch's, the same one whenever it is set again."""
+        if epoch < 0:
+            raise InputError(f"epoch is {epoch}; it must not be negative")
+        self.source.epoch = epoch
+
+
+def live_dataset(generator: Generator, *, n_train: int = 120, n_test: int = 20, seed: int = 0) -> LiveDataset:
+    """A dataset that `generator` solves sample by sample; by default of the size of the paper's shallow-water data."""
+    if n_train < 1 or n_test < 1:
+        raise InputError(f"n_train and n_test are {n_train} and {n_test}; each split needs at least 1 sample")
+    path = Path(f"<{generator.name}>")
+    sources = [LiveSource(generator, seed, split, n) for split, n in zip(SPLITS, (n_train, n_test), strict=True)]
+    train, test = (Split(path, source.split, source) for source in sources)
+    metadata = {"name": generator.name, **generator.describe(), "seed": seed, "n_train": n_train, "n_test": n_test}
+    return LiveDataset(path, metadata, train, test, sources[0])

@@ -1,0 +1,102 @@
+"""Per-channel normalisation, fitted on the train split alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halfwave.data.dataset import Split
+from halfwave.errors import InputError
+
+
+@dataclass(frozen=True)
+class Normalizer:
+    """encode(v) = (v - mean) / std per channel; decode is its inverse.
+
+    v is B x C x grid (any number of grid axes); `mean` and `std` are C float32 values. A channel that never changes has
+    std 1, so that encoding it gives zeros and not NaN.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __post_init__(self) -> None:
+        if self.mean.ndim != 1 or self.mean.shape != self.std.shape:
+            raise InputError(
+                f"mean and std have shapes {tuple(self.mean.shape)} and {tuple(self.std.shape)}; C is expected"
+            )
+        if not (torch.isfinite(self.mean).all() and torch.isfinite(self.std).all() and (self.std > 0).all()):
+            raise InputError("the mean of a normalizer must be finite and its std positive")
+
+    def encode(self, v: Tensor) -> Tensor:
+        mean, std = self._shaped(v)
+        return (v - mean) / std
+
+    def decode(self, v: Tensor) -> Tensor:
+        mean, std = self._shaped(v)
+        return v * std + mean
+
+    def _shaped(self, v: Tensor) -> tuple[Tensor, Tensor]:
+        if v.ndim < 2 or v.shape[1] != len(self.mean):
+            raise InputError(f"a normalizer of {len(self.mean)} channels was given a tensor of shape {tuple(v.shape)}")
+        shape = (-1, *[1] * (v.ndim - 2))
+        return self.mean.to(v).reshape(shape), self.std.to(v).reshape(shape)
+
+    def state(self) -> dict[str, list[float]]:
+        """JSON-able."""
+        return {"mean": self.mean.tolist(), "std": self.std.tolist()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Normalizer:
+        try:
+            return cls(*(torch.tensor(state[key], dtype=torch.float32) for key in ("mean", "std")))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"not the state of a normalizer: {error}") from error
+
+    @classmethod
+    def fit(cls, batches: Iterable[Tensor]) -> Normalizer:
+        """Mean and standard deviation over everything but the channels, in one pass."""
+        moments = _Moments()
+        for batch in batches:
+            moments.add(batch)
+        return moments.normalizer()
+
+
+def fit_normalizers(split: Split, batch_size: int = 64) -> tuple[Normalizer, Normalizer]:
+    """The normalizers of x and of y, reading `batch_size` samples at a time. Give it the train split only."""
+    x_moments, y_moments = _Moments(), _Moments()
+    for start in range(0, len(split), batch_size):
+        x, y = split[start : start + batch_size]
+        x_moments.add(x)
+        y_moments.add(y)
+    return x_moments.normalizer(), y_moments.normalizer()
+
+
+class _Moments:
+    """Mean and sum of squared deviations per channel, merged batch by batch in float64 (Chan, Golub, LeVeque 1979)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean = self.squares = torch.zeros(())
+
+    def add(self, batch: Tensor) -> None:
+        values = batch.to(torch.float64).movedim(1, 0).flatten(1)
+        added, mean = values.shape[1], values.mean(dim=1)
+        total = self.count + added
+        shift = mean - self.mean
+        self.squares = (
+            self.squares + ((values - mean[:, None]) ** 2).sum(dim=1) + shift**2 * (self.count * added / total)
+        )
+        self.mean = self.mean + shift * (added / total)
+        self.count = total
+
+    def normalizer(self) -> Normalizer:
+        if self.count == 0:
+            raise InputError("a normalizer cannot be fitted to no data")
+        std = (self.squares / self.count).sqrt()
+        std = torch.where(std > 1e-7 * self.mean.abs(), std, torch.ones_like(std))
+        return Normalizer(self.mean.float(), std.float())

@@ -1,0 +1,147 @@
+"""Where a dataset grows: shards beside the target, which become one HDF5 file when all are there.
+
+A shard is an `.npz` of a few finished samples, written aside and renamed, so a kill at any moment leaves whole shards
+only; an HDF5 file killed in mid-write may be lost. Its name says which samples it holds, so none is lost or doubled.
+
+Layouts of the finished file (root attribute `metadata`: JSON):
+
+    grid      /train/x, /train/y, /test/x, /test/y      each N x C x grid, float32
+    points    /train/offsets (N + 1), and per sample i rows offsets[i]:offsets[i+1] of /train/points (P x 3),
+              /train/normals (P x 3), /train/areas (P), /train/pressure (P); /train/parameters (N x Q); likewise /test
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from halfwave.data.generator import SPLITS, Arrays
+from halfwave.errors import InputError
+from halfwave.files import make_directory, read_json, write_json, written_aside
+
+# Per-sample arrays of a point cloud that have one row per sample; all the others have one row per point.
+PER_SAMPLE = ("parameters",)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Samples start .. stop-1 of a split: what one shard holds."""
+
+    split: str
+    start: int
+    stop: int
+
+    @property
+    def filename(self) -> str:
+        return f"{self.split}-{self.start:07d}-{self.stop:07d}.npz"
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+def plan_tasks(counts: dict[str, int], chunk: int) -> list[Task]:
+    """Cut each split into runs of `chunk` samples."""
+    return [
+        Task(split, start, min(start + chunk, counts[split]))
+        for split in SPLITS
+        for start in range(0, counts[split], chunk)
+    ]
+
+
+class ShardStore:
+    """The shards of one dataset, in the directory `<path>.partial`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.directory = path.with_name(path.name + ".partial")
+
+    def open(self, identity: dict[str, Any]) -> None:
+        """Begin, or resume what was begun for the same `identity` (everything but the number of samples)."""
+        record = make_directory(self.directory) / "identity.json"
+        if not record.exists():
+            write_json(record, identity)
+        if read_json(record) != identity:
+            raise InputError(
+                f"{self.directory} holds the unfinished samples of another dataset; choose another file or force"
+            )
+
+    def discard(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def done(self, tasks: list[Task]) -> int:
+        """How many samples of `tasks` are safely on disk."""
+        present = {entry.name for entry in self.directory.iterdir()} if self.directory.is_dir() else set()
+        return sum(len(task) for task in tasks if task.filename in present)
+
+    def has(self, task: Task) -> bool:
+        return (self.directory / task.filename).exists()
+
+    def write(self, task: Task, samples: list[Arrays]) -> None:
+        arrays = {f"{name}.{i}": array for i, sample in enumerate(samples) for name, array in sample.items()}
+        with written_aside(self.directory / task.filename) as aside, open(aside, "wb") as stream:
+            np.savez(stream, **arrays)  # type: ignore[arg-type]
+
+    def read(self, task: Task) -> Iterator[Arrays]:
+        with np.load(self.directory / task.filename, allow_pickle=False) as shard:
+            names = [key[:-2] for key in shard.files if key.endswith(".0")]
+            for i in range(len(task)):
+                yield {name: shard[f"{name}.{i}"] for name in names}
+
+    def assemble(self, tasks: list[Task], metadata: dict[str, Any]) -> None:
+        """Write the HDF5 file from all the shards, rename it into place, and drop the shards."""
+        whole = self.directory / "whole.h5"  # in here, so that a kill leaves no debris beside the target
+        with written_aside(whole) as aside, h5py.File(aside, "w") as file:
+            file.attrs["metadata"] = json.dumps(metadata)
+            for split in SPLITS:
+                samples = (sample for task in tasks if task.split == split for sample in self.read(task))
+                _write_split(file.create_group(split), samples, metadata[f"n_{split}"])
+        os.replace(whole, self.path)
+        self.discard()
+
+
+def _write_split(group: h5py.Group, samples: Iterator[Arrays], count: int) -> None:
+    for i, sample in enumerate(samples):
+        if "points" in sample:
+            _append_cloud(group, sample)
+        else:
+            _put_grid(group, sample, i, count)
+
+
+def _put_grid(group: h5py.Group, sample: Arrays, i: int, count: int) -> None:
+    for name, array in sample.items():
+        if i == 0:
+            group.create_dataset(name, shape=(count, *array.shape), dtype=array.dtype)
+        group[name][i] = array
+
+
+def _append_cloud(group: h5py.Group, sample: Arrays) -> None:
+    _append(group, "offsets", np.zeros(1, dtype=np.int64), only_first=True)
+    _append(group, "offsets", group["offsets"][-1:] + len(sample["points"]))
+    for name, array in sample.items():
+        _append(group, name, array[None] if name in PER_SAMPLE else array)
+
+
+def _append(group: h5py.Group, name: str, rows: np.ndarray, only_first: bool = False) -> None:
+    if name not in group:
+        group.create_dataset(name, data=rows, maxshape=(None, *rows.shape[1:]))
+    elif not only_first:
+        group[name].resize(len(group[name]) + len(rows), axis=0)
+        group[name][-len(rows) :] = rows
+
+
+def read_metadata(path: Path) -> dict[str, Any] | None:
+    """The metadata of a finished file, or None when there is no such file or it is not one of ours."""
+    try:
+        with h5py.File(path, "r") as file:
+            metadata = json.loads(file.attrs["metadata"])
+    except (OSError, KeyError, ValueError, TypeError):
+        return None
+    return metadata if isinstance(metadata, dict) else None

@@ -1,0 +1,186 @@
+"""The same file from any number of workers, ranks and interruptions."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from halfwave.data import Darcy, generate
+from halfwave.data.store import ShardStore, plan_tasks
+from halfwave.errors import InputError
+
+SMALL = Darcy(resolution=12)
+COUNTS = {"n_train": 40, "n_test": 20}
+
+SCRIPT = """
+import sys
+from halfwave.data import Darcy, generate
+if __name__ == "__main__":
+    generate(Darcy(resolution=12), sys.argv[1], n_train=40, n_test=20, workers=int(sys.argv[2]))
+"""
+
+
+class Slow(Darcy):
+    """Slow enough to be killed between two shards."""
+
+    def samples(self, seed, split, indices):
+        time.sleep(0.15)
+        return super().samples(seed, split, indices)
+
+
+def arrays(path):
+    with h5py.File(path) as file:
+        return {f"{split}/{which}": file[split][which][:] for split in ("train", "test") for which in ("x", "y")}
+
+
+def assert_same(a, b):
+    a, b = arrays(a), arrays(b)
+    assert all(a[key].tobytes() == b[key].tobytes() for key in a)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    return generate(SMALL, tmp_path_factory.mktemp("one") / "darcy.h5", **COUNTS)
+
+
+def test_file_layout_and_metadata(reference):
+    with h5py.File(reference) as file:
+        assert file["train/x"].shape == file["train/y"].shape == (40, 1, 12, 12)
+        assert file["test/x"].shape == (20, 1, 12, 12)
+        assert file["train/x"].dtype == np.float32
+        metadata = json.loads(file.attrs["metadata"])
+    assert metadata["name"] == "darcy"
+    assert metadata["parameters"]["high"] == 12.0
+    assert (metadata["n_train"], metadata["n_test"], metadata["seed"]) == (40, 20, 0)
+    assert metadata["resolution"] == [12, 12]
+    assert {"equation", "solver", "version"} <= set(metadata)
+
+
+def test_sample_in_the_file_is_the_generators(reference):
+    with h5py.File(reference) as file:
+        x, y = SMALL.sample(0, "test", 17)
+        np.testing.assert_array_equal(file["test/x"][17], x)
+        np.testing.assert_array_equal(file["test/y"][17], y)
+
+
+def test_nothing_else_is_left_behind(reference):
+    assert [p.name for p in reference.parent.iterdir()] == ["darcy.h5"]
+
+
+def test_two_workers_give_the_same_bytes(reference, tmp_path):
+    assert_same(reference, generate(SMALL, tmp_path / "d.h5", **COUNTS, workers=2))
+
+
+def test_two_ranks_give_the_same_bytes(reference, tmp_path):
+    script = tmp_path / "make.py"
+    script.write_text(SCRIPT)
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, script, tmp_path / "d.h5", "1"], env={**os.environ, "WORLD_SIZE": "2", "RANK": str(rank)}
+        )
+        for rank in range(2)
+    ]
+    assert [rank.wait(timeout=60) for rank in ranks] == [0, 0]
+    assert_same(reference, tmp_path / "d.h5")
+
+
+def test_killed_five_times_and_resumed(reference, tmp_path):
+    target = tmp_path / "d.h5"
+    script = tmp_path / "make.py"
+    script.write_text(
+        "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\nfrom test_generate import Slow\n"
+        "from halfwave.data import generate\n"
+        "generate(Slow(resolution=12), sys.argv[2], n_train=40, n_test=20)\n"
+    )
+    partial = tmp_path / "d.h5.partial"
+    shards = 0
+    for _ in range(5):
+        process = subprocess.Popen([sys.executable, script, Path(__file__).parent, target])
+        before = shards
+        deadline = time.monotonic() + 60
+        while (shards := len(list(partial.glob("t*.npz")))) == before and shards < 5 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not target.exists()
+    assert len(list(partial.glob("t*.npz"))) >= 4
+    assert_same(reference, generate(SMALL, target, **COUNTS))
+    assert not partial.exists()
+
+
+def test_interrupt_leaves_a_resumable_state(reference, tmp_path):
+    def interrupt(done, total):
+        if done >= 32:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        generate(SMALL, tmp_path / "d.h5", **COUNTS, progress=interrupt)
+    seen = []
+    generate(SMALL, tmp_path / "d.h5", **COUNTS, progress=lambda done, total: seen.append((done, total)))
+    assert seen[0] == (32, 60)
+    assert seen[-1] == (60, 60)
+    assert_same(reference, tmp_path / "d.h5")
+
+
+class Failing(Darcy):
+    def samples(self, seed, split, indices):
+        raise ArithmeticError("no convergence")
+
+
+def test_a_failing_worker_is_reported(tmp_path):
+    with pytest.raises(RuntimeError, match="no convergence"):
+        generate(Failing(resolution=12), tmp_path / "d.h5", **COUNTS, workers=2)
+
+
+def test_more_samples_keep_the_first_ones(reference, tmp_path):
+    more = arrays(generate(SMALL, tmp_path / "d.h5", n_train=50, n_test=20))
+    np.testing.assert_array_equal(more["train/x"][:40], arrays(reference)["train/x"])
+
+
+def test_finished_file_is_reused_and_another_refused(tmp_path):
+    path = generate(SMALL, tmp_path / "d.h5", n_train=2, n_test=1)
+    before = path.stat().st_mtime_ns
+    assert generate(SMALL, path, n_train=2, n_test=1).stat().st_mtime_ns == before
+    for arguments in ({"n_train": 3, "n_test": 1}, {"n_train": 2, "n_test": 1, "seed": 1}):
+        with pytest.raises(InputError, match="holds something else"):
+            generate(SMALL, path, **arguments)
+    assert len(arrays(generate(SMALL, path, n_train=3, n_test=1, force=True))["train/x"]) == 3
+
+
+def test_partial_of_another_dataset_is_refused(tmp_path):
+    ShardStore(tmp_path / "d.h5").open({"name": "other"})
+    with pytest.raises(InputError, match="another dataset"):
+        generate(SMALL, tmp_path / "d.h5", n_train=2, n_test=1)
+
+
+def test_tasks_cover_each_sample_once():
+    tasks = plan_tasks({"train": 20, "test": 3}, 8)
+    covered = [(task.split, i) for task in tasks for i in range(task.start, task.stop)]
+    assert covered == [("train", i) for i in range(20)] + [("test", i) for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"n_train": 0}, "n_train"), ({"n_test": -1}, "n_test"), ({"workers": 0}, "workers"), ({"seed": -1}, "seed")],
+)
+def test_bad_arguments_are_refused(change, word, tmp_path):
+    with pytest.raises(InputError, match=word):
+        generate(SMALL, tmp_path / "d.h5", **{**COUNTS, **change})
+
+
+def test_directory_as_target_and_bad_ranks_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="is a directory"):
+        generate(SMALL, tmp_path, **COUNTS)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="remove"):
+        generate(SMALL, tmp_path / "d.h5", **COUNTS, force=True)
+    monkeypatch.setenv("RANK", "2")
+    with pytest.raises(InputError, match="RANK is 2"):
+        generate(SMALL, tmp_path / "d.h5", **COUNTS)
