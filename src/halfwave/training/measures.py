@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,7 +138,7 @@ def measure_step(model: nn.Module, loss: Callable[..., Tensor], optimizer: Optim
     return measure(lambda: training_step(model, loss, optimizer, batch), model, optimizer, batch)
 
 
-def measure(step: Callable[[], Any], model: nn.Module, optimizer: Optimizer, batch: Batch) -> StepMeasure:
+def measure(step: Callable[[], Any], model: nn.Module, optimizer: Optimizer, batch: Sequence[Tensor]) -> StepMeasure:
     """Count the bytes of `step()`, which trains `model` on `batch` and leaves its gradients in place."""
     with LiveBytes() as live:
         held = live.hold(_parts(model, optimizer, batch))
@@ -177,7 +177,7 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def _parts(model: nn.Module, optimizer: Optimizer, batch: Batch) -> list[Tensor]:
+def _parts(model: nn.Module, optimizer: Optimizer, batch: Sequence[Tensor]) -> list[Tensor]:
     return [*model.parameters(), *_gradients(model), *_state(optimizer), *batch]
 
 
