@@ -1,1 +1,26 @@
+"""Losses, trainer, checkpoints, measures."""
 
+from halfwave.training.config import TrainConfig
+from halfwave.training.evaluation import evaluate
+from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
+from halfwave.training.measures import LiveBytes, StepMeasure, measure_step, samples_per_second
+from halfwave.training.operator import Operator
+from halfwave.training.saving import load, save
+from halfwave.training.trainer import RunResult, train
+
+__all__ = [
+    "LiveBytes",
+    "Operator",
+    "RelativeH1",
+    "RelativeL2",
+    "RunResult",
+    "StepMeasure",
+    "TrainConfig",
+    "build_loss",
+    "evaluate",
+    "load",
+    "measure_step",
+    "samples_per_second",
+    "save",
+    "train",
+]

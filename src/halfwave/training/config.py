@@ -1,0 +1,168 @@
+"""TrainConfig: everything that decides a run, validated, one JSON object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from halfwave.errors import InputError
+from halfwave.files import read_json
+from halfwave.numerics import get_format
+from halfwave.precision import NAMES, Policy, Schedule
+from halfwave.precision.stabilizers import check_stabilizer
+
+SCHEDULE = "schedule"
+# What may differ when a run is resumed: where things are and what runs them, not what is computed.
+FREE_ON_RESUME = ("data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep")
+
+
+class TrainConfig(BaseModel):
+    """The settings of one training run. Unknown fields and values raise `InputError` in one line."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+
+    data: str
+    """Dataset file (HDF5)."""
+    model: str = "FNO"
+    """Class of the model: FNO, TFNO, SFNO, GINO, UNet."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the model; in_channels and out_channels follow the data where they are not given."""
+    recipe: str | None = None
+    """Name of the recipe that these settings came from, for the record."""
+
+    epochs: int = Field(30, ge=1)
+    batch_size: int = Field(8, ge=1)
+    """Samples of one batch, over all devices."""
+    learning_rate: float = Field(2e-3, gt=0)
+    weight_decay: float = Field(1e-4, ge=0)
+    scheduler: Literal["cosine", "constant"] = "cosine"
+    loss: Literal["l2", "h1"] = "l2"
+    normalise: bool = True
+    """Fit per-channel normalizers on the train split and keep them with the model."""
+    seed: int = Field(0, ge=0)
+
+    precision: str = "mixed"
+    """full, amp, half, mixed, or schedule (the paper's 25% mixed, 50% amp, 25% full)."""
+    phases: tuple[tuple[float, str], ...] | None = None
+    """With precision=schedule: other phases, as pairs (fraction, policy)."""
+    dtype: str | None = None
+    """What half means: fp16, bf16, ...; by default what the device does fast."""
+    stabilizer: str = "auto"
+    """auto, none, tanh, hard-clip, 2-sigma-clip, divide-S, normalise."""
+    backend: str | None = None
+    """Transforms of the spectral layers: auto, gemm, fft; None leaves it to the model's arguments."""
+
+    loss_scaling: bool = False
+    """Dynamic loss scaling (torch's GradScaler)."""
+    clip: float | None = Field(None, gt=0)
+    """Largest norm of the gradient; the paper's is 5.0."""
+    accumulate: int = Field(1, ge=1)
+    """Batches whose gradients are averaged into one update (delayed updates)."""
+    on_nonfinite: Literal["stop", "skip", "promote"] = "stop"
+    """At a non-finite loss: stop and say where, skip the step, or move to the next safer policy."""
+    monitor: bool = False
+    """Record the range of every layer and stage, and the first inf or NaN."""
+
+    accelerator: str = "auto"
+    devices: int = Field(1, ge=1)
+    strategy: Literal["auto", "ddp", "fsdp"] = "auto"
+    compile: bool = False
+    recompute: bool = False
+    """Recompute the activations of each block in backward: less memory, more time."""
+    in_memory: bool = True
+    """Hold the dataset in memory; False reads each batch from the file."""
+
+    checkpoint_every: int = Field(1, ge=1)
+    """Epochs between checkpoints."""
+    checkpoint_steps: int | None = Field(None, ge=1)
+    """Also one every so many steps, within epochs."""
+    keep: int = Field(2, ge=1)
+    """Checkpoints kept; more than one lets a damaged newest fall back."""
+    evaluate_every: int = Field(1, ge=1)
+    """Epochs between evaluations on the test split (the last epoch always)."""
+    patience: int | None = Field(None, ge=1)
+    """Stop early after so many evaluations without a better test error."""
+    test_resolutions: tuple[int, ...] = ()
+    """Grid sizes for evaluation after training, by resampling the test split."""
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise InputError(_one_line(error)) from None
+
+    @field_validator("arguments")
+    @classmethod
+    def _as_json(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        # Tuples become lists now rather than in the file, so that a config equals itself read back.
+        return json.loads(json.dumps(arguments))
+
+    @field_validator("precision")
+    @classmethod
+    def _known_precision(cls, precision: str) -> str:
+        if precision not in (*NAMES, SCHEDULE):
+            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join((*NAMES, SCHEDULE))}")
+        return precision
+
+    @field_validator("dtype")
+    @classmethod
+    def _known_format(cls, dtype: str | None) -> str | None:
+        return None if dtype is None else get_format(dtype).name
+
+    @field_validator("stabilizer")
+    @classmethod
+    def _known_stabilizer(cls, stabilizer: str) -> str:
+        return check_stabilizer(stabilizer)
+
+    def build_schedule(self, device: str = "cpu") -> Schedule:
+        """The policies of this run on a kind of device; a constant one unless precision is ``schedule``."""
+        if self.precision != SCHEDULE:
+            if self.phases is not None:
+                raise InputError(f"phases are given but precision is {self.precision}: expected precision=schedule")
+            return Schedule.constant(self._policy(self.precision, device))
+        phases = self.phases or ((0.25, "mixed"), (0.5, "amp"), (0.25, "full"))
+        try:
+            return Schedule([(fraction, self._policy(name, device)) for fraction, name in phases])
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    def _policy(self, name: str, device: str) -> Policy:
+        return Policy.named(name, self.dtype, self.stabilizer, device)
+
+    def model_arguments(self, in_channels: int, out_channels: int) -> dict[str, Any]:
+        """The model's arguments, with the channels of the data and the backend filled in."""
+        backend = {} if self.backend is None else {"backend": self.backend}
+        return {"in_channels": in_channels, "out_channels": out_channels, **self.arguments, **backend}
+
+    def to_dict(self) -> dict[str, Any]:
+        return json.loads(self.model_dump_json())
+
+    def differences(self, other: TrainConfig) -> list[str]:
+        """Fields in which two configs differ and which a resumed run must not change, as "name: old -> new"."""
+        old, new = other.to_dict(), self.to_dict()
+        return [f"{k}: {old[k]} -> {new[k]}" for k in new if old[k] != new[k] and k not in FREE_ON_RESUME]
+
+
+def read_config(path: str | Path) -> TrainConfig:
+    """The config of a run directory's ``config.json``."""
+    values = read_json(path)
+    if not isinstance(values, Mapping) or not isinstance(values.get("config"), Mapping):
+        raise InputError(f"{path} is not the config of a run: it has no object 'config'")
+    try:
+        return TrainConfig(**values["config"])
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _one_line(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"unknown field {name!r}: expected one of {', '.join(TrainConfig.model_fields)}"
+    message = first["msg"].removeprefix("Value error, ")
+    given = "" if first["type"] in ("missing", "value_error") else f", got {first['input']!r}"
+    return f"{name}: {message}{given}"

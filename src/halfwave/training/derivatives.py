@@ -1,0 +1,60 @@
+"""First derivatives of gridded fields along their last axes: spectral where periodic, differences elsewhere.
+
+A field has shape (..., *grid). Sample i of an axis with n points and length L lies at x_0 + i L / n: the spacing is
+h = L / n, neuraloperator's convention, which is exact on a periodic axis and within 1/n of it on the others.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from halfwave.errors import InputError
+
+# Third-order one-sided stencil at the two ends, as in neuraloperator's FiniteDiff, so that H1 figures compare.
+_EDGE = (-11.0 / 6.0, 3.0, -1.5, 1.0 / 3.0)
+
+
+def difference(u: Tensor, dim: int, spacing: float, periodic: bool) -> Tensor:
+    """Second-order central differences; on an axis that is not periodic, one-sided ones at the ends."""
+    if periodic:
+        return (u.roll(-1, dim) - u.roll(1, dim)) / (2 * spacing)
+    n = u.shape[dim]
+    if n < len(_EDGE):
+        raise InputError(f"finite differences need at least {len(_EDGE)} points along an axis, got {n}")
+    inner = (u.narrow(dim, 2, n - 2) - u.narrow(dim, 0, n - 2)) / 2
+    first = sum(weight * u.narrow(dim, i, 1) for i, weight in enumerate(_EDGE))
+    last = sum(-weight * u.narrow(dim, n - 1 - i, 1) for i, weight in enumerate(_EDGE))
+    return torch.cat([first, inner, last], dim) / spacing  # type: ignore[list-item]
+
+
+def spectral(u: Tensor, dim: int, length: float) -> Tensor:
+    """The derivative of the trigonometric interpolant: exact for band-limited periodic fields.
+
+    On an even grid the Nyquist mode has no derivative that is real on the grid; it gets zero.
+    """
+    n = u.shape[dim]
+    u_hat = torch.fft.rfft(u, dim=dim)
+    frequency = torch.arange(n // 2 + 1, device=u.device, dtype=u.dtype)
+    if n % 2 == 0:
+        frequency[-1] = 0
+    shape = [1] * u.ndim
+    shape[dim] = -1
+    factor = (2 * math.pi / length) * frequency.reshape(shape)
+    return torch.fft.irfft(torch.complex(-u_hat.imag * factor, u_hat.real * factor), n=n, dim=dim)
+
+
+def on_sphere(u: Tensor, colatitude: Tensor) -> tuple[Tensor, Tensor]:
+    """The surface gradient (∂u/∂θ, 1/sin θ ∂u/∂φ) on the unit sphere, u of shape (..., latitude, longitude).
+
+    `colatitude` θ holds the latitudes' angles in (0, π), in any monotone order and spacing (Gauss or equiangular);
+    θ-derivatives are second-order differences on that grid, φ-derivatives spectral. A pole itself is refused: 1/sin θ.
+    """
+    theta = colatitude.to(u)
+    if theta.shape != (u.shape[-2],) or float(theta.sin().min()) <= 1e-6:
+        raise InputError(f"colatitudes must be {u.shape[-2]} angles strictly inside (0, pi), got {tuple(theta.shape)}")
+    (north_south,) = torch.gradient(u, spacing=(theta,), dim=-2, edge_order=2)
+    east_west = spectral(u, u.ndim - 1, 2 * math.pi) / theta.sin()[:, None]
+    return north_south, east_west

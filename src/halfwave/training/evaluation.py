@@ -1,0 +1,94 @@
+"""Relative L2 and H1 errors of a model on a split, in float32, at the split's resolution or a coarser one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from halfwave.errors import InputError
+from halfwave.training.losses import build_loss
+
+_LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+class Samples(Protocol):
+    """Pairs of fields that can be counted and picked: a `halfwave.data.Split`, or one in memory."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> tuple[Tensor, Tensor]: ...
+
+
+class InMemory:
+    """A split read once: x and y as two tensors."""
+
+    def __init__(self, split: Samples) -> None:
+        self.x, self.y = split[:]
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, Tensor]:
+        return self.x[index], self.y[index]
+
+
+def evaluate(
+    model: nn.Module,
+    split: Samples,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    batch_size: int = 8,
+    resolution: int | None = None,
+) -> dict[str, float]:
+    """Mean errors {"l2", "h1"} of `model` (from data units to data units, such as an `Operator`).
+
+    `metadata` is the dataset's (H1 follows its domain); `resolution` asks for a coarser grid than the split's.
+    """
+    sums = sum_errors(model, split, range(len(split)), metadata, batch_size, resolution)
+    return {name: value / len(split) for name, value in sums.items()}
+
+
+@torch.no_grad()
+def sum_errors(
+    model: nn.Module,
+    split: Samples,
+    indices: range,
+    metadata: Mapping[str, Any] | None,
+    batch_size: int,
+    resolution: int | None = None,
+) -> dict[str, float]:
+    """Sums of the per-sample errors over some samples: what one of several processes adds."""
+    losses = {name: build_loss(name, metadata) for name in ("l2", "h1")}
+    device = next(model.parameters()).device
+    sums = dict.fromkeys(losses, 0.0)
+    was_training = model.training
+    model.eval()
+    for start in range(0, len(indices), batch_size):
+        x, y = (resample(v, resolution).to(device) for v in split[list(indices[start : start + batch_size])])
+        prediction = model(x)
+        for name, loss in losses.items():
+            sums[name] += float(loss.per_sample(prediction, y).double().sum())
+    model.train(was_training)
+    return sums
+
+
+def resample(fields: Tensor, resolution: int | None) -> Tensor:
+    """Fields (B, C, *grid) with `resolution` points along their first axis and the others in proportion.
+
+    Every k-th point where that fits, which keeps exact values (and two-valued coefficients two-valued); linear
+    interpolation elsewhere. A finer grid than the data's is refused: there is no truth on it.
+    """
+    grid = tuple(fields.shape[2:])
+    if resolution is None or resolution == grid[0]:
+        return fields
+    if not 0 < resolution < grid[0]:
+        raise InputError(f"test resolution {resolution} is finer than the data: expected 1 to {grid[0]}")
+    target = tuple(max(1, round(n * resolution / grid[0])) for n in grid)
+    if all(n % m == 0 for n, m in zip(grid, target, strict=True)):
+        steps = (slice(None, None, n // m) for n, m in zip(grid, target, strict=True))
+        return fields[(slice(None), slice(None), *steps)].contiguous()
+    return functional.interpolate(fields, size=target, mode=_LINEAR[len(grid)], align_corners=False)

@@ -1,0 +1,54 @@
+"""Where a run is: everything of its state that is not a tensor, as one JSON object."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from halfwave.training.records import Row
+
+
+@dataclass
+class Position:
+    """The point between two updates at which a checkpoint stands.
+
+    `epoch` epochs are complete and `batch` batches of the next one; the sums run over those batches.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    """Updates done, skipped ones included."""
+    skipped: int = 0
+    """Updates skipped for non-finite values, in the whole run."""
+    loss_sum: float = 0.0
+    samples: int = 0
+    seconds: float = 0.0
+    """Time in this epoch."""
+    peak_memory_bytes: int | None = None
+    activation_bytes: int | None = None
+    promoted: list[str] = field(default_factory=list)
+    """Policies that gave non-finite values and were left for a safer one."""
+    best: float | None = None
+    stale: int = 0
+    """Evaluations since the best."""
+    status: str = "running"
+    rows: list[Row] = field(default_factory=list)
+
+    def start_epoch(self) -> None:
+        """Close the epoch: the next one begins at its first batch, with empty sums."""
+        self.epoch += 1
+        self.batch = self.samples = 0
+        self.loss_sum = self.seconds = 0.0
+        self.peak_memory_bytes = self.activation_bytes = None
+
+    @property
+    def mean_loss(self) -> float:
+        return self.loss_sum / self.samples if self.samples else float("nan")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Position:
+        return cls(**values)

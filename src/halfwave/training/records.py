@@ -1,0 +1,106 @@
+"""The record of a run: config.json, metrics.csv and TensorBoard events."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from halfwave.errors import InputError
+from halfwave.files import read_json, write_json, written_aside
+from halfwave.training.config import TrainConfig, read_config
+from halfwave.training.environment import describe_environment
+
+COLUMNS = (
+    "epoch", "step", "phase", "policy", "train_loss", "test_l2", "test_h1", "learning_rate", "loss_scale",
+    "skipped_steps", "seconds", "samples_per_second", "peak_memory_bytes", "activation_bytes",
+)  # fmt: skip
+
+Row = dict[str, Any]
+_WHOLE = 1 << 30
+_BLOCKS = 256
+
+
+def start_record(run_dir: Path, config: TrainConfig) -> None:
+    """Write config.json of a new run, or check that a resumed one has the same settings and the same data."""
+    path = run_dir / "config.json"
+    fingerprint = fingerprint_file(config.data)
+    if not path.exists():
+        write_json(path, {"config": config.to_dict(), "data": fingerprint, "environment": describe_environment()})
+        return
+    changed = config.differences(read_config(path))
+    if changed:
+        raise InputError(f"{run_dir} holds a run with other settings ({'; '.join(changed)}): use another directory")
+    if read_json(path).get("data") != fingerprint:
+        raise InputError(f"{config.data} is not the file that {run_dir} was trained on: use another directory")
+
+
+def fingerprint_file(path: str | Path) -> dict[str, Any]:
+    """Size and SHA-256: of the whole content up to 1 GiB, beyond that of 256 blocks of 1 MiB spread over it."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, io.SEEK_END)
+            digest = hashlib.sha256()
+            count = 1 if size <= _WHOLE else _BLOCKS
+            length = size if size <= _WHOLE else 1 << 20
+            for i in range(count):
+                file.seek((size - length) * i // max(1, count - 1))
+                digest.update(file.read(length))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    return {"bytes": size, "sha256": digest.hexdigest()}
+
+
+def write_metrics(run_dir: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """metrics.csv as a whole: the rows are in every checkpoint, so a resumed run neither loses nor doubles one."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    try:
+        with written_aside(run_dir / "metrics.csv") as aside:
+            aside.write_text(text.getvalue(), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {run_dir / 'metrics.csv'}: {error.strerror}") from error
+
+
+def read_metrics(run_dir: str | Path) -> list[Row]:
+    """The rows of metrics.csv, numbers as numbers and empty cells as None."""
+    path = Path(run_dir) / "metrics.csv"
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            return [{name: _number(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _number(cell: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell or None
+
+
+class Board:
+    """TensorBoard events of the epochs, written beside metrics.csv."""
+
+    def __init__(self, run_dir: Path, rows: Sequence[Row]) -> None:
+        # Imported here: it costs a second, and only the process that writes needs it.
+        from torch.utils.tensorboard import SummaryWriter
+
+        # Events after the resumed checkpoint are of epochs that will be run again.
+        purge = rows[-1]["epoch"] + 1 if rows else 0
+        self._writer = SummaryWriter(str(run_dir), purge_step=purge)
+
+    def add(self, row: Row) -> None:
+        for name, value in row.items():
+            if name != "epoch" and isinstance(value, (int, float)):
+                self._writer.add_scalar(name, value, row["epoch"])
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,107 @@
+"""save and load: a model in one sealed safetensors file, with all that is needed to build it again.
+
+The file's JSON holds the model's class and arguments, its policy, the normalizers of an `Operator`, the version of the
+library, and whatever the caller adds. Loading executes nothing from the file and unpickles nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from halfwave.data import Normalizer
+from halfwave.errors import InputError
+from halfwave.models import MODELS, build_model, set_precision
+from halfwave.precision import Policy
+from halfwave.training.environment import library_version
+from halfwave.training.operator import Operator
+from halfwave.training.sealed import read_sealed, write_sealed
+
+KIND = "model"
+
+
+def save(model: nn.Module, path: str | Path, extra: Mapping[str, Any] | None = None) -> None:
+    """Write a model, or an `Operator` with its normalizers, to the file `path`; `extra` is JSON that rides along."""
+    bare = model.model if isinstance(model, Operator) else model
+    write_sealed(path, bare.state_dict(), {**describe_model(model), "extra": dict(extra or {})})
+
+
+def load(path: str | Path, expect: str | None = None) -> nn.Module:
+    """The model that `save` wrote (an `Operator` if it was one), in evaluation mode.
+
+    InputError, one line, for a file that is missing, empty, truncated, changed in any byte, or a pickle; for an unknown
+    model; for one that is not the class named `expect`; for tensors that do not fit the model.
+    """
+    tensors, values = read_sealed(path)
+    if values.get("kind") != KIND:
+        raise InputError(f"{path} holds {values.get('kind', 'no model')!r}: a file written by halfwave.save is needed")
+    name = values["model"]
+    if name not in MODELS:
+        raise InputError(f"{path} holds the unknown model {name!r}: expected one of {', '.join(MODELS)}")
+    if expect is not None and name != expect:
+        raise InputError(f"{path} holds a {name}: expected {expect}")
+    model = _build(path, name, values["arguments"])
+    load_tensors(model, tensors, path)
+    if values["policy"] is not None:
+        set_precision(model, Policy.from_dict(values["policy"]))
+    return _with_normalizers(model, values).eval()
+
+
+def read_extra(path: str | Path) -> dict[str, Any]:
+    """The `extra` values that were given to `save`."""
+    return read_sealed(path)[1].get("extra", {})
+
+
+def describe_model(model: nn.Module) -> dict[str, Any]:
+    """The JSON from which `load` builds the model again, without its tensors."""
+    operator = model if isinstance(model, Operator) else Operator(model, None, None)
+    bare = operator.model
+    config = getattr(bare, "config", None)
+    if not isinstance(config, dict):
+        raise InputError(f"cannot save a {type(bare).__name__}: it has no config, expected one of {', '.join(MODELS)}")
+    policy = getattr(bare, "policy", None)
+    normalizers = (operator.x_normalizer, operator.y_normalizer)
+    return {
+        "kind": KIND,
+        "model": type(bare).__name__,
+        "arguments": config,
+        "policy": None if policy is None else policy.to_dict(),
+        "normalizers": [n.state() if n is not None else None for n in normalizers],
+        "is_operator": isinstance(model, Operator),
+        "halfwave": library_version(),
+    }
+
+
+def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], path: str | Path) -> None:
+    """Copy `tensors` into the model; InputError that names the first one missing, unexpected or of another shape."""
+    own = model.state_dict()
+    for name in sorted(set(own) | set(tensors)):
+        if name not in tensors or name not in own:
+            whose = "the model has" if name in own else "the file has"
+            raise InputError(f"{path} is of another model: only {whose} {name!r}")
+        if tensors[name].shape != own[name].shape or tensors[name].dtype != own[name].dtype:
+            raise InputError(
+                f"{path} is of another model: {name!r} is {_describe(tensors[name])} there, {_describe(own[name])} here"
+            )
+    model.load_state_dict(dict(tensors))
+
+
+def _build(path: str | Path, name: str, arguments: dict[str, Any]) -> nn.Module:
+    try:
+        return build_model(name, arguments)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path} has arguments that {name} does not take: {error}") from error
+
+
+def _with_normalizers(model: nn.Module, values: Mapping[str, Any]) -> nn.Module:
+    if not values["is_operator"]:
+        return model
+    x, y = (Normalizer.from_state(state) if state is not None else None for state in values["normalizers"])
+    return Operator(model, x, y)
+
+
+def _describe(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"

@@ -1,0 +1,145 @@
+"""train: a dataset file and a config become a run directory; an interrupted run goes on where it stood.
+
+run_dir/config.json          settings, versions, git state, fingerprint of the data
+run_dir/metrics.csv          one row per epoch
+run_dir/model.safetensors    the operator after the last epoch: `halfwave.load` needs nothing else
+run_dir/best.safetensors     the one with the smallest test L2
+run_dir/state/               the last checkpoints
+run_dir/summary.json         the figures of the result
+run_dir/events.out.tfevents  TensorBoard
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lightning_fabric import Fabric
+
+from halfwave.data import Dataset, fit_normalizers, open_dataset
+from halfwave.errors import InputError
+from halfwave.files import make_directory, read_json, write_json
+from halfwave.models import MODELS, build_model
+from halfwave.training.checkpoints import Checkpoints
+from halfwave.training.config import TrainConfig
+from halfwave.training.engine import Engine
+from halfwave.training.evaluation import InMemory
+from halfwave.training.loop import Loop
+from halfwave.training.losses import build_loss
+from halfwave.training.operator import Operator
+from halfwave.training.position import Position
+from halfwave.training.progress import Display
+from halfwave.training.randomness import seed_all
+from halfwave.training.records import Row, read_metrics, start_record
+from halfwave.training.saving import save
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Figures of a run, as its summary.json has them; `status` is finished, early (stopped) or interrupted."""
+
+    status: str
+    epochs: int
+    l2: float | None
+    h1: float | None
+    train_loss: float | None
+    samples_per_second: float | None
+    peak_memory_bytes: int | None
+    activation_bytes: int | None
+    run_dir: str
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows of metrics.csv."""
+        return read_metrics(self.run_dir)
+
+
+def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> RunResult:
+    """Train to the end, or go on with the run that `run_dir` holds; a finished one returns its result at once.
+
+    InputError, before anything is written, for a data file or model that cannot be used, a directory that cannot be
+    written, and a directory that holds a run with other settings or other data.
+    """
+    run_dir = Path(run_dir)
+    dataset = open_dataset(config.data)
+    _check_model(config)
+    make_directory(run_dir)
+    start_record(run_dir, config)
+    finished = _finished(run_dir)
+    if finished is not None:
+        return finished
+    fabric = Fabric(accelerator=config.accelerator, devices=config.devices)
+    fabric.launch()
+    return _train(fabric, config, dataset, run_dir, quiet)
+
+
+def _check_model(config: TrainConfig) -> None:
+    if config.model not in MODELS:
+        raise InputError(f"unknown model {config.model!r}: expected one of {', '.join(MODELS)}")
+
+
+def _train(fabric: Fabric, config: TrainConfig, dataset: Dataset, run_dir: Path, quiet: bool) -> RunResult:
+    seed_all(config.seed)
+    operator = build_operator(config, dataset)
+    train_split, test_split = (InMemory(s) if config.in_memory else s for s in (dataset.train, dataset.test))
+    batches = -(-len(train_split) // config.batch_size)
+    steps = -(-batches // config.accumulate) * config.epochs
+    engine = Engine(fabric, operator, build_loss(config.loss, dataset.metadata), config, steps)
+    with Display(config.epochs * batches, quiet) as display:
+        checkpoints = Checkpoints(run_dir / "state", config.keep)
+        position = _resume(engine, checkpoints, display)
+        loop = Loop(engine, position, train_split, test_split, dataset.metadata, checkpoints, display, run_dir)
+        loop.run()
+    save(operator, run_dir / "model.safetensors", extra={"epoch": position.epoch, "data": dataset.metadata})
+    result = summarise(position, run_dir)
+    write_json(run_dir / "summary.json", asdict(result))
+    return result
+
+
+def build_operator(config: TrainConfig, dataset: Dataset) -> Operator:
+    """The untrained model of a config with the normalizers of a dataset's train split."""
+    arguments = config.model_arguments(dataset.in_channels, dataset.out_channels)
+    try:
+        model = build_model(config.model, arguments)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{config.model} cannot be built: {error}") from error
+    normalizers = fit_normalizers(dataset.train) if config.normalise else (None, None)
+    return Operator(model, *normalizers)
+
+
+def _resume(engine: Engine, checkpoints: Checkpoints, display: Display) -> Position:
+    found = checkpoints.read(display.say)
+    if found is None:
+        return Position()
+    tensors, values = found
+    engine.restore(tensors, values["engine"])
+    position = Position.from_dict(values["position"])
+    display.say(f"resuming in epoch {position.epoch + 1} after {position.batch} batches")
+    return position
+
+
+def summarise(position: Position, run_dir: Path) -> RunResult:
+    """The result of a run: test errors of the last evaluation, the median rate, the largest memory."""
+    rows: list[dict[str, Any]] = position.rows
+    tested = [row for row in rows if row["test_l2"] is not None]
+    rates = sorted(row["samples_per_second"] for row in rows if row["samples_per_second"] is not None)
+    return RunResult(
+        status=position.status,
+        epochs=position.epoch,
+        l2=tested[-1]["test_l2"] if tested else None,
+        h1=tested[-1]["test_h1"] if tested else None,
+        train_loss=rows[-1]["train_loss"] if rows else None,
+        samples_per_second=rates[len(rates) // 2] if rates else None,
+        peak_memory_bytes=max((row["peak_memory_bytes"] or 0 for row in rows), default=0) or None,
+        activation_bytes=max((row["activation_bytes"] or 0 for row in rows), default=0) or None,
+        run_dir=str(run_dir),
+    )
+
+
+def _finished(run_dir: Path) -> RunResult | None:
+    path = run_dir / "summary.json"
+    if not path.exists():
+        return None
+    values = read_json(path)
+    return RunResult(**{**values, "run_dir": str(run_dir)}) if values["status"] != "interrupted" else None

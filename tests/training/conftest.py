@@ -1,0 +1,45 @@
+"""A small dataset and a small model for the tests of training."""
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from halfwave.models import build_model
+from halfwave.training import TrainConfig
+
+ARGUMENTS = {"n_modes": (4, 4), "in_channels": 1, "out_channels": 1, "hidden_channels": 6, "n_layers": 2}
+
+
+def _write_dataset(path, n_train=12, n_test=4, grid=(10, 12), seed=0):
+    """y is x smoothed along both axes: learnable, and cheap to make."""
+    rng = np.random.default_rng(seed)
+    with h5py.File(path, "w") as file:
+        file.attrs["metadata"] = '{"equation": "smoothing"}'
+        for split, count in (("train", n_train), ("test", n_test)):
+            x = rng.standard_normal((count, 1, *grid)).astype(np.float32)
+            y = sum(np.roll(x, shift, axis) for axis in (2, 3) for shift in (-1, 0, 1)) / 6 + 0.5
+            file[f"{split}/x"], file[f"{split}/y"] = x, y.astype(np.float32)
+    return path
+
+
+@pytest.fixture(scope="session")
+def write_dataset():
+    """The function that writes a dataset file, for tests that need one of their own."""
+    return _write_dataset
+
+
+@pytest.fixture(scope="session")
+def data_file(tmp_path_factory):
+    return _write_dataset(tmp_path_factory.mktemp("data") / "smoothing.h5")
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return build_model("FNO", dict(ARGUMENTS))
+
+
+@pytest.fixture
+def config(data_file):
+    return TrainConfig(data=str(data_file), model="FNO", arguments=ARGUMENTS, epochs=2, batch_size=4, precision="full")

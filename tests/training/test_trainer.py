@@ -1,0 +1,125 @@
+"""train, end to end on a small dataset."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from halfwave.data import open_dataset
+from halfwave.errors import InputError
+from halfwave.training import Operator, TrainConfig, evaluate, load, train
+from halfwave.training.evaluation import resample
+from halfwave.training.records import read_metrics
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, data_file):
+    run_dir = tmp_path_factory.mktemp("runs") / "a"
+    arguments = {"n_modes": (4, 4), "hidden_channels": 6, "n_layers": 2}
+    config = TrainConfig(
+        data=str(data_file), arguments=arguments, epochs=6, batch_size=5, learning_rate=5e-3, precision="full"
+    )
+    return config, run_dir, train(config, run_dir, quiet=True)
+
+
+def test_a_run_directory_is_complete(run):
+    config, run_dir, result = run
+    record = json.loads((run_dir / "config.json").read_text())
+    assert TrainConfig(**record["config"]) == config
+    assert torch.__version__.startswith(record["environment"]["packages"]["torch"].split("+")[0])
+    assert {p.name.split(".")[0] for p in run_dir.iterdir()} == {
+        "best", "config", "events", "metrics", "model", "state", "summary",
+    }  # fmt: skip
+    assert json.loads((run_dir / "summary.json").read_text())["l2"] == result.l2
+
+
+def test_metrics_have_one_row_per_epoch_and_training_learns(run):
+    _, run_dir, result = run
+    rows = read_metrics(run_dir)
+    assert [row["epoch"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert [row["step"] for row in rows] == [3, 6, 9, 12, 15, 18]
+    assert rows[-1]["train_loss"] < 0.9 * rows[0]["train_loss"]
+    assert {row["policy"] for row in rows} == {"full"}
+    assert all(row["peak_memory_bytes"] > row["activation_bytes"] > 0 for row in rows)
+    assert all(row["samples_per_second"] > 0 for row in rows)
+    assert rows[-1]["test_l2"] == result.l2
+
+
+def test_the_learning_rate_is_a_cosine_that_ends_at_zero(run):
+    config, run_dir, _ = run
+    rates = [row["learning_rate"] for row in read_metrics(run_dir)]
+    expected = [config.learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / 6)) for epoch in range(1, 7)]
+    assert rates == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_saved_model_needs_nothing_else(run):
+    config, run_dir, result = run
+    operator = load(run_dir / "model.safetensors")
+    assert isinstance(operator, Operator)
+    dataset = open_dataset(config.data)
+    errors = evaluate(operator, dataset.test, dataset.metadata)
+    assert errors["l2"] == pytest.approx(result.l2, rel=1e-5)
+    assert errors["h1"] == pytest.approx(result.h1, rel=1e-5)
+
+
+def test_a_finished_run_is_not_run_again(run):
+    config, run_dir, result = run
+    before = (run_dir / "model.safetensors").stat().st_mtime_ns
+    assert train(config, run_dir, quiet=True) == result
+    assert (run_dir / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not(run, tmp_path):
+    config, _, result = run
+    again = train(config, tmp_path / "again", quiet=True)
+    other = train(config.model_copy(update={"seed": 1}), tmp_path / "other", quiet=True)
+    assert again.l2 == result.l2
+    assert other.l2 != result.l2
+
+
+def test_accumulating_small_batches_is_one_large_batch(data_file, tmp_path):
+    arguments = {"n_modes": (4, 4), "hidden_channels": 6, "n_layers": 2}
+    small, large = (
+        train(
+            TrainConfig(
+                data=str(data_file), arguments=arguments, epochs=2, batch_size=b, accumulate=a, precision="full"
+            ),
+            tmp_path / f"{b}",
+            quiet=True,
+        )
+        for b, a in ((2, 3), (6, 1))
+    )
+    assert small.l2 == pytest.approx(large.l2, rel=1e-4)
+
+
+def test_changed_settings_or_data_are_refused_and_nothing_is_touched(run, tmp_path, write_dataset):
+    config, run_dir, _ = run
+    before = {p: p.read_bytes() for p in run_dir.iterdir() if p.is_file()}
+    with pytest.raises(InputError, match="epochs: 6 -> 7"):
+        train(config.model_copy(update={"epochs": 7}), run_dir, quiet=True)
+    other = write_dataset(tmp_path / "other.h5", seed=1)
+    with pytest.raises(InputError, match="not the file that"):
+        train(config.model_copy(update={"data": str(other)}), run_dir, quiet=True)
+    assert {p: p.read_bytes() for p in run_dir.iterdir() if p.is_file()} == before
+
+
+def test_bad_data_and_models_are_refused_before_anything_is_written(config, tmp_path):
+    for changes, match in (
+        ({"data": str(tmp_path / "none.h5")}, "none.h5"),
+        ({"model": "Oracle"}, "unknown model 'Oracle': expected one of"),
+    ):
+        with pytest.raises(InputError, match=match):
+            train(config.model_copy(update=changes), tmp_path / "run", quiet=True)
+        assert not (tmp_path / "run").exists()
+    with pytest.raises(InputError, match="cannot be built"):
+        train(config.model_copy(update={"arguments": {"modes": 3}}), tmp_path / "run2", quiet=True)
+
+
+def test_resampling_takes_every_kth_point_or_interpolates_and_never_invents():
+    fields = torch.arange(64.0).reshape(1, 1, 8, 8)
+    assert torch.equal(resample(fields, 4), fields[..., ::2, ::2])
+    assert resample(fields, 6).shape == (1, 1, 6, 6)
+    assert resample(fields, None) is fields
+    with pytest.raises(InputError, match="finer than the data"):
+        resample(fields, 16)
