@@ -8,3 +8,7 @@ class InputError(ValueError):
 
     The command line prints the message without a traceback and exits with code 1.
     """
+
+
+class UsageError(InputError):
+    """A command called with something it does not know: an option, a name, a value. Exit code 2."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from halfwave.models.base import Operator, set_precision
+from halfwave.models.base import NeuralOperator, set_precision
 from halfwave.models.fno import FNO
 
-MODELS: Mapping[str, type[Operator]] = MappingProxyType({"FNO": FNO})
+MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType({"FNO": FNO})
 
 
-def build_model(name: str, arguments: Mapping[str, Any]) -> Operator:
+def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
     """The model called `name`, built from its `config`; ValueError for an unknown name or argument."""
     if name not in MODELS:
         raise ValueError(f"unknown model {name!r}: expected one of {', '.join(MODELS)}")
@@ -22,4 +22,4 @@ def build_model(name: str, arguments: Mapping[str, Any]) -> Operator:
         raise ValueError(f"{name}: {error}") from error
 
 
-__all__ = ["FNO", "MODELS", "Operator", "build_model", "set_precision"]
+__all__ = ["FNO", "MODELS", "NeuralOperator", "build_model", "set_precision"]

@@ -10,7 +10,7 @@ from torch import nn
 from halfwave.precision import Policy, as_policy
 
 
-class Operator(nn.Module):
+class NeuralOperator(nn.Module):
     """A neural operator with its constructor's arguments in `config` (JSON-able) and its `policy`."""
 
     config: dict[str, Any]
@@ -21,7 +21,7 @@ class Operator(nn.Module):
         super().__init_subclass__(**kwargs)
         init = cls.__init__
 
-        def recording(self: Operator, *args: Any, **options: Any) -> None:
+        def recording(self: NeuralOperator, *args: Any, **options: Any) -> None:
             bound = inspect.signature(init).bind(self, *args, **options)
             bound.apply_defaults()
             init(self, *args, **options)
@@ -45,7 +45,7 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
     chosen = as_policy(policy)
     found = False
     for module in model.modules():
-        if hasattr(module, "policy") or isinstance(module, Operator):
+        if hasattr(module, "policy") or isinstance(module, NeuralOperator):
             module.policy = chosen  # type: ignore[assignment]
             found = True
     if not found:

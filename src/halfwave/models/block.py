@@ -48,7 +48,8 @@ def _add_skip(arith: Arithmetic, kind: str | None, y: Tensor, x: Tensor, weights
     if kind == "identity":
         return arith.settle(y + x)
     weight = weights.pop(0)
-    return arith.settle(y + (mix(weight, x) if kind == "linear" else weight.unsqueeze(1) * x))
+    skipped = mix(weight, x) if kind == "linear" else weight.unsqueeze(1) * x
+    return arith.settle(skipped.add_(y))
 
 
 def _block(

@@ -1,4 +1,4 @@
-"""FNO: the Fourier Neural Operator, lifting -> blocks -> projection, on any grid in 1, 2 or 3 dimensions."""
+"""FNO: the Fourier Neural NeuralOperator, lifting -> blocks -> projection, on any grid in 1, 2 or 3 dimensions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from halfwave.models.base import Operator
+from halfwave.models.base import NeuralOperator
 from halfwave.models.block import FNOBlock, SkipName
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.positions import append_grid
@@ -17,8 +17,8 @@ from halfwave.spectral.fourier import Backend
 from halfwave.spectral.modes import Layout, check_modes
 
 
-class FNO(Operator):
-    """The Fourier Neural Operator with the architecture and argument names of neuraloperator's.
+class FNO(NeuralOperator):
+    """The Fourier Neural NeuralOperator with the architecture and argument names of neuraloperator's.
 
     Shapes: (B, in_channels, *grid) to (B, out_channels, *grid) in fp32, for every grid with as many axes as `n_modes`.
 

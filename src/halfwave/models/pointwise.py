@@ -108,7 +108,8 @@ def _slices(field: Tensor) -> Iterator[tuple[slice, slice]]:
 def mix_channels(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
     """W x + b over channels: (O, C), (b, C, s) to (b, O, s)."""
     y = torch.bmm(weight.expand(len(x), -1, -1), x)
-    return y if bias is None else y + bias.unsqueeze(1)
+    # In place: the product's value is not needed for its gradient, and a second temporary would be.
+    return y if bias is None else y.add_(bias.unsqueeze(1))
 
 
 class PointwiseModule(nn.Module):

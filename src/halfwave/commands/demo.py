@@ -1,0 +1,111 @@
+"""`halfwave demo`: the main job, small. Darcy data, an FNO trained in full and in mixed precision, side by side."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import torch
+from rich.table import Table
+
+from halfwave.commands.common import log_console, results_console
+from halfwave.commands.data import build_generator, make_dataset
+from halfwave.data import Dataset, open_dataset
+from halfwave.files import make_directory, write_json, written_aside
+from halfwave.models.recipes import Recipe, get_recipe
+from halfwave.numerics import describe_cpu
+from halfwave.report.demo import write_fields_figure, write_page
+from halfwave.training import RunResult, TrainConfig, load, train
+from halfwave.training.comparison import compare_steps
+
+POLICIES = ("full", "mixed")
+
+
+@dataclass
+class Demo:
+    """The main job, small: makes Darcy data, trains full and mixed, compares error, memory and speed."""
+
+    out: Path = Path("runs/demo")
+    """Where runs, summary.json, report.html and fields.png go."""
+    seed: int = 0
+    """Both runs start from the same weights and see the same batches."""
+    workers: int = os.cpu_count() or 1
+    """Processes that make the data."""
+
+    def run(self) -> None:
+        recipe = get_recipe("demo")
+        make_directory(self.out)
+        dataset = open_dataset(self._data(recipe))
+        configs = {name: demo_config(recipe, dataset, name, self.seed) for name in POLICIES}
+        results = {name: self._train(config, name) for name, config in configs.items()}
+        log_console().print("measuring memory and throughput, steps of full and mixed in turn")
+        measured = compare_steps(configs, dataset)
+        summary = {name: {"l2": results[name].l2, "h1": results[name].h1, **measured[name]} for name in POLICIES}
+        summary_path = self.out / "summary.json"
+        write_json(summary_path, summary)
+        write_json(self.out / "setting.json", _setting(recipe, self.seed))
+        self._write_fields(dataset)
+        write_fields_figure(self.out / "fields.h5", self.out / "fields.png")
+        write_page(self.out)
+        results_console().print(summary_table(summary))
+        results_console().print(
+            f"report: {self.out / 'report.html'}, figure: {self.out / 'fields.png'}", soft_wrap=True
+        )
+
+    def _data(self, recipe: Recipe) -> Path:
+        generator = build_generator(recipe.generator, recipe.parameters)
+        path = Path("data") / f"demo-{generator.name}.h5"
+        return make_dataset(generator, path, recipe.n_train, recipe.n_test, 0, self.workers)
+
+    def _train(self, config: TrainConfig, name: str) -> RunResult:
+        log_console().print(f"training in {name} precision")
+        return train(config, self.out / name)
+
+    def _write_fields(self, dataset: Dataset) -> None:
+        """Input, truth and both predictions of one test sample: what the figure reads."""
+        x, y = dataset.test[:1]
+        with written_aside(self.out / "fields.h5") as aside, h5py.File(aside, "w") as file:
+            file["input"], file["truth"] = x[0, 0].numpy(), y[0, 0].numpy()
+            for name in POLICIES:
+                with torch.no_grad():
+                    prediction = load(self.out / name / "model.safetensors")(x)
+                file[f"prediction/{name}"] = prediction[0, 0].numpy()
+
+
+def demo_config(recipe: Recipe, dataset: Dataset, precision: str, seed: int) -> TrainConfig:
+    """The trainer's settings of the demo under one policy."""
+    return TrainConfig(
+        data=str(dataset.path),
+        model=recipe.model,
+        arguments=dict(recipe.arguments),
+        recipe=recipe.name,
+        precision=precision,
+        seed=seed,
+        **recipe.training,
+    )
+
+
+def _setting(recipe: Recipe, seed: int) -> dict[str, Any]:
+    """What was run, and on what: for the report."""
+    return {"recipe": asdict(recipe), "seed": seed, "machine": describe_cpu(), "torch": torch.__version__}
+
+
+def summary_table(summary: dict[str, dict[str, Any]]) -> Table:
+    """One table: error, memory, throughput, and mixed over full."""
+    table = Table("", "test L2", "test H1", "peak memory", "activations", "samples/s", title="Darcy flow")
+    for name, row in summary.items():
+        table.add_row(
+            name,
+            f"{row['l2']:.4f}",
+            f"{row['h1']:.4f}",
+            f"{row['peak_memory_bytes'] / 1e6:.0f} MB",
+            f"{row['activation_bytes'] / 1e6:.0f} MB",
+            f"{row['samples_per_second']:.1f}",
+        )
+    full, mixed = summary["full"], summary["mixed"]
+    ratios = [f"{mixed[key] / full[key]:.2f}x" for key in full]
+    table.add_row("mixed / full", *ratios, style="bold")
+    return table

@@ -1,0 +1,87 @@
+"""`halfwave train RECIPE`: a run directory from a recipe, with any of its settings changed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, make_dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+from tyro.conf import Positional
+
+from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
+from halfwave.commands.data import build_generator, default_path, make_dataset
+from halfwave.models.recipes import RECIPES, Recipe, get_recipe
+from halfwave.training import TrainConfig, train
+
+# Set by the recipe or by options of the command itself.
+_NOT_OPTIONS = ("data", "recipe", "arguments", "model")
+
+
+@dataclass
+class TrainBase:
+    recipe: Positional[str]
+    """Name of a recipe: darcy, darcy-paper, ..."""
+    data: Path | None = None
+    """Dataset file; by default the recipe's own, which is made first if it is not there."""
+    out: Path | None = None
+    """Run directory; by default runs/RECIPE-PRECISION. An interrupted run in it resumes."""
+    arguments: tuple[str, ...] = ()
+    """Arguments of the model to change, as KEY=VALUE: hidden_channels=64 n_modes=[32,32]."""
+
+    def run(self) -> None:
+        recipe = as_usage(lambda: get_recipe(self.recipe))
+        arguments = {**recipe.arguments, **parse_pairs(self.arguments, "--arguments")}
+        settings = {**recipe.training, **self._given()}
+        data = self.data or recipe_data(recipe)
+        config = as_usage(
+            lambda: TrainConfig(data=str(data), model=recipe.model, arguments=arguments, recipe=recipe.name, **settings)
+        )
+        as_usage(config.build_schedule)
+        out = self.out or Path("runs") / f"{recipe.name}-{config.precision}"
+        result = train(config, out)
+        results_console().print(
+            f"{out}: {result.status} after {result.epochs} epochs, test L2 {_text(result.l2)}, H1 {_text(result.h1)}, "
+            f"{_text(result.samples_per_second)} samples/s",
+            soft_wrap=True,
+        )
+
+    def _given(self) -> dict[str, Any]:
+        """Options that were set on the command line; None stands for what the recipe or the trainer says."""
+        return {name: getattr(self, name) for name in _options() if getattr(self, name) is not None}
+
+
+def _options() -> dict[str, Any]:
+    return {name: info for name, info in TrainConfig.model_fields.items() if name not in _NOT_OPTIONS}
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def recipe_data(recipe: Recipe) -> Path:
+    """The recipe's dataset, made now if it is not there."""
+    generator = build_generator(recipe.generator, recipe.parameters)
+    path = default_path(generator)
+    if not path.exists():
+        log_console().print(f"no --data given: making {path} for the recipe {recipe.name}", soft_wrap=True)
+        make_dataset(generator, path, recipe.n_train, recipe.n_test, 0, os.cpu_count() or 1)
+    return path
+
+
+def _build_command() -> type:
+    """TrainBase with one option for every setting of the trainer, so that none can be forgotten."""
+    options = [
+        (name, Optional[info.annotation], field(default=None))  # noqa: UP045  (a type built at run time)
+        for name, info in _options().items()
+    ]
+    command = make_dataclass("Train", options, bases=(TrainBase,))
+    listed = "\n".join(f"  {recipe.name}: {recipe.title}" for recipe in RECIPES.values())
+    command.__doc__ = (
+        "Train a model by a recipe; every setting can be changed by an option. An interrupted run resumes.\n\n"
+        f"Recipes:\n{listed}"
+    )
+    return command
+
+
+Train = _build_command()

@@ -1,0 +1,72 @@
+"""Training steps of several configs measured side by side: memory counted exactly, time in turn.
+
+A machine's speed drifts from minute to minute (other processes, clock rates). So the configs take turns, step by step,
+in one process, and each has the median of its own steps: what drifts, drifts for all.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+from lightning_fabric import Fabric
+
+from halfwave.data import Dataset
+from halfwave.training.config import TrainConfig
+from halfwave.training.engine import Engine
+from halfwave.training.losses import build_loss
+from halfwave.training.measures import synchronize
+from halfwave.training.randomness import seed_all
+from halfwave.training.trainer import build_operator
+
+
+def compare_steps(
+    configs: Mapping[str, TrainConfig], dataset: Dataset, steps: int = 15, warm_up: int = 2
+) -> dict[str, dict[str, float]]:
+    """For each config: `peak_memory_bytes`, `activation_bytes`, `samples_per_second` of a training step."""
+    engines = {name: _engine(config, dataset) for name, config in configs.items()}
+    found: dict[str, dict[str, float]] = {}
+    updates: dict[str, Callable[[], object]] = {}
+    for name, engine in engines.items():
+        batch = dataset.train[: configs[name].batch_size]
+        update = _update(engine, batch, len(batch[0]))
+        for _ in range(warm_up):
+            update()
+        _, measured = engine.measured_update([batch], len(batch[0]))
+        found[name] = {
+            "peak_memory_bytes": measured.peak_memory_bytes,
+            "activation_bytes": measured.activation_bytes,
+        }
+        updates[name] = update
+    seconds = take_turns(updates, steps)
+    for name in configs:
+        size = min(configs[name].batch_size, len(dataset.train))
+        found[name]["samples_per_second"] = size / statistics.median(seconds[name])
+    return found
+
+
+def take_turns(updates: Mapping[str, Callable[[], object]], steps: int) -> dict[str, list[float]]:
+    """Seconds of `steps` calls of each function, called in turn."""
+    seconds: dict[str, list[float]] = {name: [] for name in updates}
+    for _ in range(steps):
+        for name, update in updates.items():
+            synchronize()
+            start = time.perf_counter()
+            update()
+            synchronize()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def _engine(config: TrainConfig, dataset: Dataset) -> Engine:
+    seed_all(config.seed)
+    fabric = Fabric(accelerator=config.accelerator, devices=1)
+    loss = build_loss(config.loss, dataset.metadata)
+    engine = Engine(fabric, build_operator(config, dataset), loss, config, total_steps=1000)
+    engine.set_policy(config.build_schedule(fabric.device.type).policy_at(0.0))
+    return engine
+
+
+def _update(engine: Engine, batch: tuple, total: int) -> Callable[[], object]:
+    return lambda: engine.update([batch], total)
