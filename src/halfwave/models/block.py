@@ -66,10 +66,10 @@ def _block(
     v = _add_skip(arith, skips[0], y, x, rest)
     if activate:
         v = arith.settle(nn.functional.gelu(v))
-    if not mlp:
-        return v
-    v = channel_mlp(arith, v, *[rest.pop(0) for _ in range(4)])
-    v = _add_skip(arith, skips[1], v, x, rest)
+    # Without the MLP neuraloperator still applies the second nonlinearity; so do we, for its weights' sake.
+    if mlp:
+        v = channel_mlp(arith, v, *[rest.pop(0) for _ in range(4)])
+        v = _add_skip(arith, skips[1], v, x, rest)
     return arith.settle(nn.functional.gelu(v)) if activate else v
 
 

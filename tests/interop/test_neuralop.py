@@ -1,0 +1,58 @@
+"""neuraloperator's FNO and ours from the same weights."""
+
+import pytest
+import torch
+from neuralop.models import FNO as PeerFNO
+
+from halfwave.interop import from_neuralop, to_neuralop_state_dict
+
+
+def _relative(a, b):
+    return ((a - b).norm() / b.norm()).item()
+
+
+@pytest.mark.parametrize(
+    ("modes", "grid"), [((16,), (64,)), ((8, 8), (32, 32)), ((9, 12), (33, 20)), ((6, 6, 6), (16, 12, 16))]
+)
+def test_same_weights_same_outputs_at_once_and_twice_the_resolution(modes, grid):
+    torch.manual_seed(0)
+    peer = PeerFNO(n_modes=modes, in_channels=2, out_channels=3, hidden_channels=8)
+    for source in (peer, peer.state_dict()):
+        ours = from_neuralop(source)
+        for factor in (1, 2):
+            x = torch.randn(2, 2, *(factor * n for n in grid))
+            assert _relative(ours(x), peer(x)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"domain_padding": 0.25},
+        {"fno_skip": "identity", "channel_mlp_skip": "linear"},
+        {"fno_skip": None, "channel_mlp_skip": None},
+        {"fno_skip": "soft-gating", "channel_mlp_skip": "identity", "positional_embedding": None},
+        {"use_channel_mlp": False},
+        {"channel_mlp_expansion": 1.5, "lifting_channel_ratio": 1, "projection_channel_ratio": 4, "n_layers": 2},
+    ],
+)
+def test_options_are_carried_over(options):
+    torch.manual_seed(0)
+    peer = PeerFNO(n_modes=(8, 8), in_channels=1, out_channels=1, hidden_channels=8, **options)
+    x = torch.randn(2, 1, 20, 24)
+    assert _relative(from_neuralop(peer)(x), peer(x)) < 1e-5
+
+
+def test_round_trip_of_the_state_dict():
+    torch.manual_seed(0)
+    peer = PeerFNO(n_modes=(8, 6), in_channels=1, out_channels=1, hidden_channels=8)
+    state = to_neuralop_state_dict(from_neuralop(peer))
+    for name, value in peer.state_dict().items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(state[name], value), name
+
+
+def test_what_cannot_be_carried_over_raises():
+    with pytest.raises(ValueError, match="uses norm, which halfwave's FNO does not have"):
+        from_neuralop(PeerFNO(n_modes=(4, 4), in_channels=1, out_channels=1, hidden_channels=4, norm="group_norm"))
+    with pytest.raises(ValueError, match="not the weights of a neuraloperator FNO"):
+        from_neuralop({"weight": torch.ones(1)})

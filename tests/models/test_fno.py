@@ -1,0 +1,131 @@
+"""The FNO: its gradient against float64, its policies, its grids."""
+
+import itertools
+
+import pytest
+import torch
+
+import halfwave as hw
+from halfwave.models import FNO, build_model, set_precision
+from halfwave.precision import Policy
+
+
+def _model(**options):
+    torch.manual_seed(0)
+    return FNO((6, 6), 1, 1, 8, **{"n_layers": 2, **options})
+
+
+def test_gradients_are_those_of_float64():
+    """Recomputation in slices changes nothing: every parameter's gradient agrees with plain double precision."""
+    model = _model()
+    x = torch.randn(3, 1, 20, 17)
+    model(x).square().mean().backward()
+    found = [p.grad.clone() for p in model.parameters()]
+    model.double().zero_grad()
+    set_precision(model, Policy.uniform("fp64"))
+    model(x.double()).square().mean().backward()
+    for gradient, p in zip(found, model.parameters(), strict=True):
+        torch.testing.assert_close(gradient.double(), p.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_gradcheck():
+    model = _model(n_layers=1).double()
+    set_precision(model, Policy.uniform("fp64"))
+    x = torch.randn(1, 1, 6, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, *_: model(x), (x, *model.parameters()), fast_mode=True)
+
+
+def test_slices_equal_one_piece(monkeypatch):
+    model = _model()
+    x = torch.randn(3, 1, 24, 24)
+    whole = model(x)
+    monkeypatch.setattr("halfwave.models.pointwise.SLICE_ELEMENTS", 16 * 50)
+    monkeypatch.setattr("halfwave.spectral.slicing.slices.__defaults__", (2000,))
+    torch.testing.assert_close(model(x), whole, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16", "tf32", "fp8_e4m3", "fp8_e5m2"])
+@pytest.mark.parametrize("name", ["full", "amp", "half", "mixed"])
+def test_every_policy_trains(name, dtype):
+    """A few steps lower the loss, gradients are finite fp32, the output is fp32."""
+    model = _model(precision=Policy.named(name, dtype=dtype))
+    x = torch.randn(4, 1, 16, 16)
+    y = x.roll(2, dims=-1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, fused=True)
+    losses = []
+    for _ in range(12):
+        optimizer.zero_grad()
+        out = model(x)
+        loss = (out - y).square().mean()
+        loss.backward()
+        assert out.dtype is torch.float32
+        assert all(p.grad.dtype is torch.float32 and p.grad.isfinite().all() for p in model.parameters())
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def test_set_precision_at_run_time_changes_every_layer_and_back():
+    model = _model()
+    x = torch.randn(2, 1, 16, 16)
+    full = model(x)
+    hw.set_precision(model, "mixed")
+    assert all(m.policy.name == "mixed" for m in model.modules() if hasattr(m, "policy"))
+    assert 1e-5 < ((model(x) - full).norm() / full.norm()).item() < 0.05
+    hw.set_precision(model, "full")
+    assert torch.equal(model(x), full)
+
+
+def test_dtype_of_every_stage():
+    model = _model(precision=Policy.named("mixed", dtype="fp16"))
+    seen = {}
+    for name, module in model.named_modules():
+        module.register_forward_hook(lambda _m, _i, out, name=name: seen.update({name: out.dtype}))
+    model(torch.randn(1, 1, 16, 16))
+    assert {seen[n] for n in seen if n.startswith(("lifting", "blocks", "projection"))} == {torch.float16}
+    assert seen[""] is torch.float32
+
+
+@pytest.mark.parametrize(("modes", "grid"), [((4,), (13,)), ((4, 6), (9, 31)), ((2, 4, 4), (5, 8, 6))])
+def test_any_grid_in_one_two_three_dimensions(modes, grid):
+    model = FNO(modes, 2, 3, 6, n_layers=2, domain_padding=0.1)
+    assert model(torch.randn(2, 2, *grid)).shape == (2, 3, *grid)
+
+
+def test_resolution_changes_little_for_smooth_fields():
+    """Discretization convergence: the answers on finer and finer grids approach each other."""
+    model = _model()
+    t = [torch.arange(n) / n for n in (16, 32, 64, 128)]
+    fields = [(torch.sin(2 * torch.pi * s)[:, None] * torch.cos(4 * torch.pi * s)).expand(1, 1, -1, -1) for s in t]
+    out = [model(f) for f in fields]
+    gaps = [(b[..., ::2, ::2] - a).norm().item() / a.norm().item() for a, b in itertools.pairwise(out)]
+    assert gaps[2] < gaps[1] < gaps[0]
+
+
+_SMALL = {"n_modes": [4], "in_channels": 1, "out_channels": 1, "hidden_channels": 2}
+
+
+def test_config_builds_the_same_model_again():
+    model = _model(fno_skip="identity", channel_mlp_expansion=None, domain_padding=[0.1, 0.2])
+    again = build_model("FNO", model.config)
+    again.load_state_dict(model.state_dict())
+    x = torch.randn(1, 1, 12, 12)
+    assert torch.equal(again(x), model(x))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: FNO((4, 4), 1, 1, 8, fno_skip="dense"), "unknown skip 'dense'"),
+        (lambda: FNO((4, 4), 1, 1, 0), "hidden_channels must be a positive integer, got 0"),
+        (lambda: FNO((4, 4), 1, 1, 8, positional_embedding="rope"), "unknown positional_embedding 'rope'"),
+        (lambda: FNO((4, 4), 1, 1, 8, domain_padding=[0.1]), "domain_padding must be"),
+        (lambda: FNO((4, 4), 1, 1, 8)(torch.ones(1, 2, 8, 8)), r"expected input \(batch, 1, 2 grid axes\)"),
+        (lambda: build_model("FNN", {}), "unknown model 'FNN': expected one of FNO"),
+        (lambda: build_model("FNO", {**_SMALL, "width": 3}), "FNO: .*width"),
+        (lambda: set_precision(torch.nn.Linear(1, 1), "full"), "no layer that honours a precision policy"),
+    ],
+)
+def test_bad_arguments_raise(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
