@@ -1,1 +1,31 @@
+"""Bounds that hold: discretization and precision errors of Fourier coefficients, blocks and networks.
 
+Float64 mathematics on plain numbers; no nn. What needs a model (certificates, plans) lives in `halfwave.planner`.
+"""
+
+from halfwave.theory.bound import Bound, Estimate
+from halfwave.theory.discretization import bound_discretization
+from halfwave.theory.emulator import emulated_fft
+from halfwave.theory.estimates import estimate_lipschitz, estimate_variation
+from halfwave.theory.interpolant import Interpolant
+from halfwave.theory.lower import lower_bound_discretization
+from halfwave.theory.measured import discretization_error, precision_error
+from halfwave.theory.overflow import largest_scale, no_overflow
+from halfwave.theory.precision import Algorithm, bound_precision
+
+__all__ = [
+    "Algorithm",
+    "Bound",
+    "Estimate",
+    "Interpolant",
+    "bound_discretization",
+    "bound_precision",
+    "discretization_error",
+    "emulated_fft",
+    "estimate_lipschitz",
+    "estimate_variation",
+    "largest_scale",
+    "lower_bound_discretization",
+    "no_overflow",
+    "precision_error",
+]
