@@ -10,10 +10,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
+from emulated_block import emulated_block, exact_block, frequencies, rms, weight_norms
 
 from halfwave.theory import Interpolant, bound_discretization
+from halfwave.theory.block import bound_block
 from halfwave.theory.lattice import Lattice, read_lattice
 from halfwave.theory.lipschitz import Smoothness, effective_sup, lipschitz_bounds
+from halfwave.theory.pipeline import Pipeline
 from halfwave.theory.smooth import derivative_bounds, sobolev_bound
 from halfwave.theory.variation import variation_bounds
 
@@ -197,3 +200,51 @@ def _merged(modes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
     for column, target in enumerate(inverse.ravel()):
         merged[:, target] += values[:, column]
     return unique, merged
+
+
+def draw_block(rng: np.random.Generator):
+    """A pipeline, a grid, modes, weights and a field: any formats, sizes, channels and scales."""
+    formats = ["fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "tf32", "fp32"]
+    chosen = [str(rng.choice(formats)) for _ in range(4)]
+    if rng.random() < 0.6:
+        half = str(rng.choice(["fp16", "bf16"]))
+        chosen = [str(rng.choice([half, half, "fp32"])) for _ in range(4)]
+    transform = str(rng.choice(["gemm", "gemm", "cast", "fft"]))
+    # The FFT emulator has gradual underflow only.
+    flush = transform != "fft" and rng.random() < 0.2
+    pipeline = Pipeline(*chosen, transform, bool(rng.integers(2)), flush_to_zero=bool(flush))
+    d = int(rng.integers(1, 4))
+    largest = {1: 64, 2: 16, 3: 8}[d]
+    if transform == "fft":
+        grid = tuple(2 ** int(rng.integers(0, int(math.log2(largest)) + 1)) for _ in range(d))
+    else:
+        grid = tuple(int(m) for m in rng.integers(1, largest + 1, size=d))
+    modes = tuple(int(n) for n in rng.integers(1, largest + 2, size=d))
+    channels = tuple(int(c) for c in rng.integers(1, 7, size=2))
+    return pipeline, grid, modes, channels
+
+
+def check_block(rng: np.random.Generator, tally: Tally, count: int = 1) -> None:
+    """`count` fields of different sizes through one pipeline, down into the underflow of its formats."""
+    pipeline, grid, modes, (c_in, c_out) = draw_block(rng)
+    kept = [len(w) for w in frequencies(grid, modes)]
+    weights = rng.standard_normal((*kept, c_out, c_in)) + 1j * rng.standard_normal((*kept, c_out, c_in))
+    weights *= 10.0 ** rng.uniform(-3, 0) / math.sqrt(c_in)
+    if rng.random() < 0.2:
+        weights = np.abs(weights) + 0j
+    r2, ra = weight_norms(weights)
+    tiny = rng.random() < 0.4
+    for _ in range(count):
+        v = rng.standard_normal((c_in, *grid)) * 10.0 ** (rng.uniform(-9, -3) if tiny else rng.uniform(-2, 0.5))
+        if rng.random() < 0.3:
+            v = np.abs(v)
+        bias = rng.standard_normal(c_out) * rms(v) if rng.random() < 0.3 else np.zeros(c_out)
+        computed = emulated_block(v, weights, grid, modes, pipeline, bias if bias.any() else None)
+        if not np.all(np.isfinite(computed)):
+            continue
+        exact = exact_block(v, weights, grid, modes) + bias.reshape(-1, *[1] * len(grid))
+        observed = rms(computed - exact) - 1e-14 * (r2 * rms(v) + rms(bias[:, None]))
+        sizes = {"grid": grid, "modes": modes, "in_channels": c_in, "out_channels": c_out}
+        bound = bound_block(pipeline, **sizes, r2=r2, ra=ra, norm=rms(v), bias=float(np.linalg.norm(bias)))
+        tally.add(f"block {pipeline.transform} {'tiny' if tiny else 'normal'}", observed, float(bound))
+        tally.cases += 1

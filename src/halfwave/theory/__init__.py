@@ -3,6 +3,7 @@
 Float64 mathematics on plain numbers; no nn. What needs a model (certificates, plans) lives in `halfwave.planner`.
 """
 
+from halfwave.theory.block import bound_block
 from halfwave.theory.bound import Bound, Estimate
 from halfwave.theory.discretization import bound_discretization
 from halfwave.theory.emulator import emulated_fft
@@ -10,7 +11,9 @@ from halfwave.theory.estimates import estimate_lipschitz, estimate_variation
 from halfwave.theory.interpolant import Interpolant
 from halfwave.theory.lower import lower_bound_discretization
 from halfwave.theory.measured import discretization_error, precision_error
+from halfwave.theory.network import Layer, bound_layers, bound_network, bound_pointwise, bound_rounding
 from halfwave.theory.overflow import largest_scale, no_overflow
+from halfwave.theory.pipeline import Pipeline
 from halfwave.theory.precision import Algorithm, bound_precision
 
 __all__ = [
@@ -18,8 +21,15 @@ __all__ = [
     "Bound",
     "Estimate",
     "Interpolant",
+    "Layer",
+    "Pipeline",
+    "bound_block",
     "bound_discretization",
+    "bound_layers",
+    "bound_network",
+    "bound_pointwise",
     "bound_precision",
+    "bound_rounding",
     "discretization_error",
     "emulated_fft",
     "estimate_lipschitz",

@@ -1,4 +1,4 @@
-"""Arithmetic in a format, bit for bit: a radix-2 FFT and a matrix-product coefficient with every operation rounded.
+"""Roundoff in a format, bit for bit: a radix-2 FFT and a matrix-product coefficient with every operation rounded.
 
 Operands are kept as numbers of the format inside a wider type; each product and sum is computed there and rounded once.
 A product of two p-bit numbers is exact in 2p bits; a sum rounded first to q >= 2p+2 bits and then to p bits is rounded
@@ -16,8 +16,8 @@ from torch import Tensor
 
 from halfwave.errors import InputError
 from halfwave.numerics import Format, round_to
-from halfwave.theory.arithmetic import read_format
 from halfwave.theory.lattice import require_powers_of_two
+from halfwave.theory.roundoff import read_format
 
 if TYPE_CHECKING:
     from halfwave.theory.precision import Algorithm

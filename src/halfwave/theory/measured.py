@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from halfwave.errors import InputError
 from halfwave.numerics import Format
-from halfwave.theory.arithmetic import read_format
 from halfwave.theory.bound import Estimate
 from halfwave.theory.emulator import emulated_coefficient, emulated_fft
 from halfwave.theory.interpolant import Interpolant
 from halfwave.theory.lattice import Integers, Lattice, read_lattice
 from halfwave.theory.precision import Algorithm, read_algorithm
+from halfwave.theory.roundoff import read_format
 
 Function = Callable[[NDArray[np.float64]], Any]
 

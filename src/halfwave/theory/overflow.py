@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 
 from halfwave.numerics import Format
-from halfwave.theory.arithmetic import Arithmetic, arithmetic_of, read_format
 from halfwave.theory.bound import Number, outward_up, read_number
 from halfwave.theory.lattice import Integers, read_grid, require_powers_of_two
+from halfwave.theory.roundoff import Roundoff, read_format, roundoff_of
 
 
-def fft_growth(unit: Arithmetic, sides: Sequence[int]) -> float:
+def fft_growth(unit: Roundoff, sides: Sequence[int]) -> float:
     """G = (1+u')^(log2 n) [(1+mu)(1+rho)]^(sum_k max(log2 m_k - 2, 0)) of a radix-2 FFT, sides powers of two.
 
     Each output is reached from each input through log2 n complex sums (1+u' each) and, along each axis, all but two
@@ -30,7 +30,7 @@ def fft_growth(unit: Arithmetic, sides: Sequence[int]) -> float:
 
 def fft_peak(format: Format, sides: Sequence[int], mean: float, scale: float) -> float:
     """A bound on every number inside the FFT of scale*v, for mean|v| on the grid at most `mean`."""
-    unit = arithmetic_of(format)
+    unit = roundoff_of(format)
     growth = fft_growth(unit, sides)
     points = math.prod(sides)
     underflow = (1.0 + 2.0 * math.sqrt(2.0)) * unit.absolute

@@ -13,10 +13,10 @@ from typing import Literal, get_args
 
 from halfwave.errors import InputError
 from halfwave.numerics import FORMATS, Format
-from halfwave.theory.arithmetic import Arithmetic, arithmetic_of, holds, read_format
 from halfwave.theory.bound import Bound, Number, all_known, read_number, upper
 from halfwave.theory.lattice import Integers, read_grid
 from halfwave.theory.overflow import fft_growth, fft_peak
+from halfwave.theory.roundoff import Roundoff, holds, read_format, roundoff_of
 
 AlgorithmName = Literal["inputs", "gemm", "fft"]
 
@@ -89,7 +89,7 @@ def bound_precision(
     # The largest of n values is at most n times their mean: enough to exclude overflow when sup is not given.
     peak = min(peak, points * average)
     if chosen.name == "fft":
-        relative, absolute = _fft(arithmetic_of(target), sides)
+        relative, absolute = _fft(roundoff_of(target), sides)
         fits = fft_peak(target, sides, average, scale) <= target.largest
     else:
         relative, absolute = _products(target, chosen, points)
@@ -112,7 +112,7 @@ _THEOREMS = {
 
 def _products(target: Format, chosen: Algorithm, points: int) -> tuple[float, float]:
     """(a, b) for rounded inputs and, for gemm, what follows them."""
-    unit = arithmetic_of(target)
+    unit = roundoff_of(target)
     mu = unit.unit_error()
     a, b = (1.0 + unit.relative) * (1.0 + mu), unit.absolute * (1.0 + mu)
     if chosen.name == "inputs":
@@ -123,7 +123,7 @@ def _products(target: Format, chosen: Algorithm, points: int) -> tuple[float, fl
     return _rounded(a, b, unit) if chosen.output_cast else (a, b)
 
 
-def _rounded(a: float, b: float, unit: Arithmetic) -> tuple[float, float]:
+def _rounded(a: float, b: float, unit: Roundoff) -> tuple[float, float]:
     """A complex number rounded part by part: relative u', absolute sqrt2 eta."""
     return a * (1.0 + unit.relative), b * (1.0 + unit.relative) + math.sqrt(2.0) * unit.absolute
 
@@ -138,7 +138,7 @@ def _accumulated(a: float, b: float, target: Format, chosen: Algorithm, points: 
         exact = exact and target.smallest_subnormal**2 >= accumulator.smallest_subnormal
         exact = exact and isinstance(chosen.accumulate, (str, Format))
     if not exact:
-        a, b = _rounded(a, b, arithmetic_of(accumulator))
+        a, b = _rounded(a, b, roundoff_of(accumulator))
         if not isinstance(chosen.accumulate, (str, Format)):
             a, b = a * (1.0 + chosen.accumulate), b * (1.0 + chosen.accumulate)
     return a * growth, b * growth
@@ -156,7 +156,7 @@ def read_accumulator(accumulate: str | Format | float, additions: int) -> tuple[
     return FORMATS["fp32"], math.exp(min(700.0, additions * math.log1p(accumulate)))
 
 
-def _fft(unit: Arithmetic, sides: tuple[int, ...]) -> tuple[float, float]:
+def _fft(unit: Roundoff, sides: tuple[int, ...]) -> tuple[float, float]:
     growth = fft_growth(unit, sides)
     return (1.0 + unit.relative) * growth, (1.0 + 2.0 * math.sqrt(2.0)) * unit.absolute * growth
 

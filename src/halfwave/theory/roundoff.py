@@ -15,7 +15,7 @@ from halfwave.numerics import FORMATS, Format, get_format
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class Roundoff:
     """The rounding constants of a format.
 
     Attributes:
@@ -59,11 +59,11 @@ def read_format(format: str | Format) -> Format:
         raise InputError(f"unknown format {format!r}: expected one of {', '.join(FORMATS)}") from None
 
 
-def arithmetic_of(format: Format, *, flush_to_zero: bool = False) -> Arithmetic:
+def roundoff_of(format: Format, *, flush_to_zero: bool = False) -> Roundoff:
     """The constants of a format; with `flush_to_zero` results below the smallest normal number become 0."""
     u = format.unit_roundoff
     absolute = format.smallest_normal if flush_to_zero else format.smallest_subnormal / 2.0
-    return Arithmetic(
+    return Roundoff(
         relative=u / (1.0 + u),
         absolute=absolute,
         per_addition=absolute if flush_to_zero else 0.0,
