@@ -5,6 +5,7 @@ Float64 mathematics on plain numbers; no nn. What needs a model (certificates, p
 
 from halfwave.theory.block import bound_block
 from halfwave.theory.bound import Bound, Estimate
+from halfwave.theory.crossover import crossover
 from halfwave.theory.discretization import bound_discretization
 from halfwave.theory.emulator import emulated_fft
 from halfwave.theory.estimates import estimate_lipschitz, estimate_variation
@@ -15,6 +16,7 @@ from halfwave.theory.network import Layer, bound_layers, bound_network, bound_po
 from halfwave.theory.overflow import largest_scale, no_overflow
 from halfwave.theory.pipeline import Pipeline
 from halfwave.theory.precision import Algorithm, bound_precision
+from halfwave.theory.system import PrecisionSystem, bound_precision_system
 
 __all__ = [
     "Algorithm",
@@ -23,13 +25,16 @@ __all__ = [
     "Interpolant",
     "Layer",
     "Pipeline",
+    "PrecisionSystem",
     "bound_block",
     "bound_discretization",
     "bound_layers",
     "bound_network",
     "bound_pointwise",
     "bound_precision",
+    "bound_precision_system",
     "bound_rounding",
+    "crossover",
     "discretization_error",
     "emulated_fft",
     "estimate_lipschitz",

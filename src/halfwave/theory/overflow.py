@@ -14,6 +14,9 @@ from halfwave.theory.bound import Number, outward_up, read_number
 from halfwave.theory.lattice import Integers, read_grid, require_powers_of_two
 from halfwave.theory.roundoff import Roundoff, read_format, roundoff_of
 
+# Underflow of an FFT's coefficients in units of eta G: 1 of the input, 2 sqrt2 of the products (see bound_precision).
+_UNDERFLOW = 1.0 + 2.0 * math.sqrt(2.0)
+
 
 def fft_growth(unit: Roundoff, sides: Sequence[int]) -> float:
     """G = (1+u')^(log2 n) [(1+mu)(1+rho)]^(sum_k max(log2 m_k - 2, 0)) of a radix-2 FFT, sides powers of two.
@@ -33,8 +36,7 @@ def fft_peak(format: Format, sides: Sequence[int], mean: float, scale: float) ->
     unit = roundoff_of(format)
     growth = fft_growth(unit, sides)
     points = math.prod(sides)
-    underflow = (1.0 + 2.0 * math.sqrt(2.0)) * unit.absolute
-    return outward_up(points * growth * ((1.0 + unit.relative) * scale * mean + underflow))
+    return outward_up(points * growth * ((1.0 + unit.relative) * scale * mean + _UNDERFLOW * unit.absolute))
 
 
 def no_overflow(format: str | Format, grid: Integers, sup: Number, scale: float = 1.0) -> bool:
@@ -48,10 +50,13 @@ def no_overflow(format: str | Format, grid: Integers, sup: Number, scale: float 
 
 
 def largest_scale(format: str | Format, grid: Integers, sup: Number) -> float:
-    """The largest power of two by which v may be multiplied before the FFT; 0 if none in float64's range fits."""
+    """The largest power of two by which v may be multiplied before the FFT without overflow; 0 if there is none."""
     target, sides = read_format(format), read_grid(grid)
     size = read_number("sup", sup, positive=True)
-    for exponent in range(300, -300, -1):
-        if fft_peak(target, sides, size, 2.0**exponent) <= target.largest:
-            return 2.0**exponent
-    return 0.0
+    unit = roundoff_of(target)
+    room = target.largest / (math.prod(sides) * fft_growth(unit, sides)) - _UNDERFLOW * unit.absolute
+    if room <= 0.0:
+        return 0.0
+    power = min(1000, math.floor(math.log2(room) - math.log2((1.0 + unit.relative) * size)))
+    # The logarithms may be off by a rounding: one step down restores the guarantee.
+    return 2.0 ** (power if fft_peak(target, sides, size, 2.0**power) <= target.largest else power - 1)
