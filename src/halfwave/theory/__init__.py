@@ -14,6 +14,16 @@ from halfwave.theory.lower import lower_bound_discretization
 from halfwave.theory.measured import discretization_error, precision_error
 from halfwave.theory.network import Layer, bound_layers, bound_network, bound_pointwise, bound_rounding
 from halfwave.theory.overflow import largest_scale, no_overflow
+from halfwave.theory.paper import (
+    paper_bound_discretization,
+    paper_bound_discretization_general,
+    paper_bound_precision,
+    paper_bound_precision_general,
+    paper_lower_bound_algebra,
+    paper_lower_bound_discretization,
+    paper_lower_bound_discretization_general,
+    paper_lower_bound_precision_general,
+)
 from halfwave.theory.pipeline import Pipeline
 from halfwave.theory.precision import Algorithm, bound_precision
 from halfwave.theory.system import PrecisionSystem, bound_precision_system
@@ -42,5 +52,13 @@ __all__ = [
     "largest_scale",
     "lower_bound_discretization",
     "no_overflow",
+    "paper_bound_discretization",
+    "paper_bound_discretization_general",
+    "paper_bound_precision",
+    "paper_bound_precision_general",
+    "paper_lower_bound_algebra",
+    "paper_lower_bound_discretization",
+    "paper_lower_bound_discretization_general",
+    "paper_lower_bound_precision_general",
     "precision_error",
 ]
