@@ -95,6 +95,13 @@ def test_a_jump_inside_a_cell_beyond_the_range_of_the_grid():
     assert error <= float(bound_discretization(3, 2, variation=1.0)) < 1.01 * error
 
 
+def test_sup_alone_gives_a_bound_that_says_what_is_missing():
+    bound = bound_discretization(3, 1000, sup=2.0)
+    assert float(bound) == pytest.approx(2 * (1 + 2 / math.pi))
+    assert "without lipschitz, variation or derivatives no bound falls with the grid" in str(bound)
+    assert "without" not in str(bound_discretization(3, 2, sup=1e-9, lipschitz=1.0))
+
+
 def test_a_jump_needs_variation_and_gets_a_bound():
     def step(points):
         return (points[..., 0] < 1 / 3) * 1.0

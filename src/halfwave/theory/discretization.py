@@ -53,7 +53,8 @@ def bound_discretization(
     tv = None if variation is None else read_per_axis("variation", variation, lattice.dimension)
     orders = _read_derivatives(derivatives, lattice.dimension, periodic)
     exponent, seminorm = _read_sobolev(sobolev, lattice.dimension, periodic)
-    candidates = list(_sup_bound(v, lattice))
+    smooth = not all(constant is None for constant in (lipschitz, variation, derivatives, sobolev))
+    candidates = [_sup_bound(v, lattice, smooth)]
     if lipschitz is not None:
         candidates += lipschitz_bounds(v, lattice)
     if tv is not None:
@@ -70,11 +71,12 @@ def bound_discretization(
     return smallest([upper(value, theorem, assumptions, known) for theorem, value in finite])
 
 
-def _sup_bound(v: Smoothness, lattice: Lattice) -> Iterator[tuple[str, float]]:
+def _sup_bound(v: Smoothness, lattice: Lattice, smooth: bool) -> tuple[str, float]:
     """T0: |int v phi| <= (2/pi) M* for w != 0 (M at w = 0: the mean of |cos| is 2/pi), and |v_h| beside it."""
     share = 1.0 if lattice.zero else 2.0 / math.pi
     reach = v.sup if lattice.zero else min(v.sup, half_oscillation(v, lattice))
-    yield "T0 (bounded)", share * reach + coefficient_bound(v, lattice)
+    hint = "" if smooth else "; without lipschitz, variation or derivatives no bound falls with the grid"
+    return f"T0 (bounded{hint})", share * reach + coefficient_bound(v, lattice)
 
 
 def _read_smoothness(
