@@ -1,0 +1,79 @@
+"""Pipelines of a spectral convolution: where its numbers are rounded, stage by stage.
+
+The three pipelines of the library (`halfwave.spectral`, gemm and fft backends, and cuFFT in half precision):
+
+- ``"gemm"``: one matrix product per axis with a matrix rounded to the stage's format, sums in the accumulator, and a
+  cast to the format after each axis (native products) or only after the last one (products widened to fp32);
+- ``"cast"``: inputs rounded to the format, an FFT in the accumulator's format, its unnormalised result cast, multiplied
+  by the rounded 1/N and cast again; the inverse FFT likewise, its result cast;
+- ``"fft"``: a radix-2 FFT with every operation in the format, not normalised; 1/N as before.
+
+Between them the contraction: spectrum and weights rounded, sums in the accumulator, the four real blocks of a complex
+product cast to the format (native products) before they are combined into two, and the result cast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from halfwave.errors import InputError
+from halfwave.numerics import Format
+from halfwave.theory.bound import read_number
+from halfwave.theory.roundoff import Roundoff, holds, read_format, roundoff_of
+
+TransformName = Literal["gemm", "cast", "fft"]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The formats and roundings of one spectral convolution.
+
+    Attributes:
+        forward, contraction, inverse: the format of each stage; the paper's eight F/H settings are choices of these.
+        weights: the format that the weights are rounded to.
+        transform: ``"gemm"``, ``"cast"`` or ``"fft"``.
+        cast_every_step: results are cast after every axis and before complex blocks are combined, as native products
+            do; False where products are widened to fp32 and only stage results are cast. True covers both.
+        accumulate: the format of sums and of the widened FFT (a stage in a wider format sums in its own).
+        scale: ``"fft"`` only: the field is multiplied by it before the forward transform.
+        flush_to_zero: subnormal numbers are treated as zero (bf16 dot-product instructions do).
+    """
+
+    forward: str | Format = "fp16"
+    contraction: str | Format = "fp16"
+    inverse: str | Format = "fp16"
+    weights: str | Format = "fp16"
+    transform: TransformName = "gemm"
+    cast_every_step: bool = True
+    accumulate: str | Format = "fp32"
+    scale: float = 1.0
+    flush_to_zero: bool = False
+
+    def __post_init__(self) -> None:
+        for role in ("forward", "contraction", "inverse", "weights", "accumulate"):
+            object.__setattr__(self, role, read_format(getattr(self, role)).name)
+        if self.transform not in get_args(TransformName):
+            known = ", ".join(get_args(TransformName))
+            raise InputError(f"unknown transform {self.transform!r}: expected one of {known}")
+        read_number("scale", self.scale, positive=True)
+        if self.scale != 1.0 and self.transform != "fft":
+            raise InputError(f"scale belongs to the transform 'fft', not to {self.transform!r}")
+
+    @classmethod
+    def uniform(cls, format: str | Format, transform: TransformName = "gemm") -> Pipeline:
+        """One format for every stage."""
+        return cls(format, format, format, format, transform)
+
+    def unit(self, format: Format) -> Roundoff:
+        return roundoff_of(format, flush_to_zero=self.flush_to_zero)
+
+    def accumulator(self, stage: Format) -> Format:
+        """What sums of a stage run in."""
+        wide = read_format(self.accumulate)
+        return wide if holds(wide, stage) else stage
+
+    def __str__(self) -> str:
+        stages = f"forward {self.forward}, contraction {self.contraction}, inverse {self.inverse}"
+        cast = "cast at every step" if self.cast_every_step else "cast at stage ends"
+        return f"{self.transform} ({stages}, weights {self.weights}, sums in {self.accumulate}, {cast})"

@@ -1,0 +1,148 @@
+"""Error of the forward and inverse transforms of a pipeline, in the norms of `block`.
+
+Matrix product along one axis with m points and K kept modes, exact norm 1: the rounded matrix adds delta = the norm of
+its rounding errors (`dft_matrix`); T products and additions in the accumulator add T u_acc sum|entry||x| to each real
+part, at most T u_acc (1+mu) sqrt(K) in norm, sqrt2 times that where both parts are sums over both parts.
+FFT in a format: relative G - 1; its butterflies lose at most 2 eta sqrt(n) to underflow at each stage, which the later
+stages multiply by sqrt2 each: 2 (1+sqrt2) eta G on means, sqrt(n) times that in an unnormalised inverse.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from halfwave.numerics import FORMATS, Format, round_to
+from halfwave.theory.dft_matrix import matrix_error
+from halfwave.theory.overflow import fft_growth
+from halfwave.theory.pipeline import Pipeline
+from halfwave.theory.roundoff import Roundoff, read_format
+from halfwave.theory.state import State, cast
+
+ROOT2 = math.sqrt(2.0)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One axis of a matrix-product transform.
+
+    Attributes:
+        side, kept: points m and modes K of the axis.
+        terms: products that each real result sums up.
+        scales: what the matrix entries may be multiplied by before they are rounded.
+        parts: sqrt2 where real and imaginary part are both sums over both parts of the operand, else 1.
+        entries: real numbers in the result, counted as the norm counts them.
+    """
+
+    side: int
+    kept: int
+    terms: int
+    scales: tuple[float, ...]
+    parts: float
+    entries: int
+
+
+def forward_transform(
+    state: State, chosen: Pipeline, grid: tuple[int, ...], modes: tuple[int, ...], channels: int
+) -> State:
+    """Field to spectrum (means), from the input's rounding to the spectrum in the stage's format."""
+    target = read_format(chosen.forward)
+    state = cast(state, target, chosen, channels / chosen.scale**2)
+    if chosen.transform != "gemm":
+        return _forward_fft(state, chosen, target, grid, math.prod(modes), channels)
+    kept = 1
+    for axis in reversed(range(len(grid))):
+        last, first = axis == len(grid) - 1, axis == 0
+        scales = (1.0, 1.0 / grid[axis])
+        terms = grid[axis] if last else 2 * grid[axis]
+        kept *= modes[axis]
+        step = Step(grid[axis], modes[axis], terms, scales, 1.0 if last else ROOT2, 2 * kept * channels)
+        state = _settle(_product(state, chosen, target, step), chosen, target, step.entries, first)
+    return state
+
+
+def inverse_transform(
+    state: State, chosen: Pipeline, grid: tuple[int, ...], modes: tuple[int, ...], channels: int
+) -> State:
+    """Spectrum to field, from the spectrum's rounding to the field in the stage's format."""
+    target = read_format(chosen.inverse)
+    kept = math.prod(modes)
+    state = cast(state, target, chosen, 2 * kept * channels)
+    if chosen.transform != "gemm":
+        return _inverse_fft(state, chosen, target, grid, channels)
+    for axis in range(len(grid)):
+        last = axis == len(grid) - 1
+        terms = 2 * (modes[axis] // 2 + 1) if last else 2 * modes[axis]
+        scales = (1.0, 2.0) if last else (1.0,)
+        kept //= modes[axis]
+        entries = channels if last else 2 * kept * channels
+        step = Step(grid[axis], modes[axis], terms, scales, 1.0 if last else ROOT2, entries)
+        state = _settle(_product(state, chosen, target, step), chosen, target, entries, last)
+    return state
+
+
+def _product(state: State, chosen: Pipeline, target: Format, step: Step) -> State:
+    """One axis. Three roundings more than the additions: of inexact products, and of a scale that multiplies the
+    rounded entries in the accumulator (1/m itself, and the product)."""
+    accumulator = chosen.accumulator(target)
+    unit, wide = chosen.unit(target), chosen.unit(accumulator)
+    delta = matrix_error(step.side, step.kept, target, unit, step.scales)
+    entry = 1.0 + max(unit.unit_error(scale) for scale in step.scales)
+    sums = step.parts * (step.terms + 2) * accumulator.unit_roundoff * entry * math.sqrt(step.kept)
+    lost = step.terms * (wide.absolute + wide.per_addition) * math.sqrt(step.entries)
+    return State(state.norm, state.error, None).through(1.0, delta + sums, lost)
+
+
+def _settle(state: State, chosen: Pipeline, target: Format, entries: int, end: bool) -> State:
+    """The result of one axis: cast to the stage's format, or kept in the accumulator's between axes."""
+    kept_wide = not (end or chosen.cast_every_step)
+    return cast(state, chosen.accumulator(target) if kept_wide else target, chosen, entries)
+
+
+def _forward_fft(
+    state: State, chosen: Pipeline, target: Format, grid: tuple[int, ...], kept: int, channels: int
+) -> State:
+    """FFT, then (means): the unnormalised result cast, times the rounded 1/N, cast."""
+    points = math.prod(grid)
+    state = _fft(state, chosen, target, grid, channels, 1.0 / chosen.scale)
+    if chosen.transform == "cast":
+        unit = chosen.unit(target)
+        state = state.through(1.0, unit.relative, unit.absolute / points * math.sqrt(2 * kept * channels))
+    state = state.through(1.0, _reciprocal_error(points, target), 0.0)
+    return cast(State(state.norm, state.error, None), target, chosen, 2 * kept * channels)
+
+
+def _inverse_fft(state: State, chosen: Pipeline, target: Format, grid: tuple[int, ...], channels: int) -> State:
+    state = _fft(state, chosen, target, grid, channels, math.sqrt(math.prod(grid)))
+    return cast(State(state.norm, state.error, None), target, chosen, channels) if chosen.transform == "cast" else state
+
+
+def _fft(
+    state: State, chosen: Pipeline, target: Format, grid: tuple[int, ...], channels: int, underflow: float
+) -> State:
+    inside = target if chosen.transform == "fft" else chosen.accumulator(target)
+    unit = chosen.unit(inside)
+    growth = fft_growth(unit, grid) if chosen.transform == "fft" else library_growth(unit, grid)
+    # Flushed sums: sqrt(n) eta inside the products of a stage and sqrt(2n) eta after them, against 2 sqrt(n) eta.
+    losses = unit.absolute + 1.5 * unit.per_addition
+    lost = 2.0 * (1.0 + ROOT2) * losses * growth * math.sqrt(channels) * underflow
+    return State(state.norm, state.error, None).through(1.0, growth - 1.0, lost)
+
+
+def library_growth(unit: Roundoff, grid: tuple[int, ...]) -> float:
+    """G of a library's FFT, whose algorithm is unknown: a twiddle product in every stage, and for sides that are not
+    powers of two three transforms of four times the length (Bluestein's algorithm)."""
+    stages = 0
+    for side in grid:
+        power = side & (side - 1) == 0
+        stages += side.bit_length() - 1 if power else 3 * (side.bit_length() + 2)
+    step = (1.0 + unit.relative) * (1.0 + unit.unit_error()) * (1.0 + unit.product_error())
+    return step**stages
+
+
+def _reciprocal_error(points: int, target: Format) -> float:
+    """|q(1/N) N - 1|: large where 1/N is subnormal."""
+    rounded = float(round_to(torch.tensor(1.0 / points, dtype=torch.float64), target))
+    return abs(rounded * points - 1.0) + (2.0**-52 if target is FORMATS["fp64"] else 0.0)
