@@ -135,21 +135,16 @@ class Dataset:
         return self.train.grid
 
 
-def open_dataset(path: str | Path) -> Dataset:
-    """Open a dataset file; nothing but its shapes is read until samples are asked for.
-
-    InputError, in one line that names the file, for what is missing, empty, truncated or not a dataset.
-    """
-    path = Path(path)
-    reader = H5Reader(path)
-    metadata = _read_metadata(reader)
+def read_h5_fields(reader: H5Reader, metadata: dict[str, Any]) -> Dataset:
+    """A file in the `grid` layout of `store`."""
+    path = reader.path
     train, test = (
         Split(path, split, ArrayPair(H5Array(reader, f"{split}/x"), H5Array(reader, f"{split}/y"))) for split in SPLITS
     )
     return Dataset(path, metadata, train, test)
 
 
-def _read_metadata(reader: H5Reader) -> dict[str, Any]:
+def read_h5_metadata(reader: H5Reader) -> dict[str, Any]:
     text = reader.handle.attrs.get("metadata", "{}")
     try:
         metadata = json.loads(text)
