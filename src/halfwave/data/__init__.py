@@ -15,6 +15,7 @@ from halfwave.data.normalizer import Normalizer, fit_normalizers
 from halfwave.data.opening import open_any, open_dataset, open_point_dataset
 from halfwave.data.point_dataset import PointDataset, PointSample, PointSplit
 from halfwave.data.random_fields import GaussianField
+from halfwave.data.readers.common import ReadOptions
 from halfwave.data.shallow_water import ShallowWater
 
 GENERATORS: Mapping[str, type] = MappingProxyType({g.name: g for g in (Darcy, NavierStokes, ShallowWater, Car, Ahmed)})
@@ -34,6 +35,7 @@ __all__ = [
     "PointDataset",
     "PointSample",
     "PointSplit",
+    "ReadOptions",
     "ShallowWater",
     "Split",
     "fit_normalizers",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data.arrays import ArrayPair, H5Array, H5Reader, PairSource
-from halfwave.data.generator import SPLITS
+from halfwave.data.arrays import PairSource
 from halfwave.errors import InputError
 
 Index = int | slice | Sequence[int] | np.ndarray | Tensor
@@ -133,26 +131,6 @@ class Dataset:
     def grid(self) -> tuple[int, ...]:
         """Points along each axis of the train split; the test split may be finer."""
         return self.train.grid
-
-
-def read_h5_fields(reader: H5Reader, metadata: dict[str, Any]) -> Dataset:
-    """A file in the `grid` layout of `store`."""
-    path = reader.path
-    train, test = (
-        Split(path, split, ArrayPair(H5Array(reader, f"{split}/x"), H5Array(reader, f"{split}/y"))) for split in SPLITS
-    )
-    return Dataset(path, metadata, train, test)
-
-
-def read_h5_metadata(reader: H5Reader) -> dict[str, Any]:
-    text = reader.handle.attrs.get("metadata", "{}")
-    try:
-        metadata = json.loads(text)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{reader.path}: the attribute 'metadata' is not JSON") from error
-    if not isinstance(metadata, dict):
-        raise InputError(f"{reader.path}: the attribute 'metadata' is not a JSON object")
-    return metadata
 
 
 def _text(shape: tuple[int, ...]) -> str:

@@ -45,18 +45,18 @@ class PointSplit:
 
     def __init__(self, path: Path, name: str, source: PointSource) -> None:
         self.path, self.name = path, name
-        self._source = source
+        self.source = source
         if not len(source):
             raise InputError(f"{path}: {name} has no samples")
 
     def __len__(self) -> int:
-        return len(self._source)
+        return len(self.source)
 
     def __getitem__(self, index: int) -> PointSample:
         if not -len(self) <= index < len(self):
             raise IndexError(f"sample {index} is out of range; there are {len(self)}")
         number = index % len(self)
-        arrays = self._source.read(number)
+        arrays = self.source.read(number)
         self._check(arrays, number)
         return PointSample(**{name: torch.from_numpy(np.array(a, dtype=np.float32)) for name, a in arrays.items()})
 
@@ -97,6 +97,21 @@ class PointDataset:
     @property
     def parameter_names(self) -> Sequence[str]:
         return self.metadata.get("parameter_names", [])
+
+
+class Thinned:
+    """The first `limit` clouds, every `stride`-th point of each; areas grow so that their sum stays about the same."""
+
+    def __init__(self, source: PointSource, stride: int, limit: int | None) -> None:
+        self.source, self.stride, self.limit = source, stride, limit
+
+    def __len__(self) -> int:
+        return len(self.source) if self.limit is None else min(self.limit, len(self.source))
+
+    def read(self, index: int) -> dict[str, np.ndarray]:
+        arrays = self.source.read(index)
+        thin = {name: a if name == "parameters" else a[:: self.stride] for name, a in arrays.items()}
+        return {**thin, "areas": thin["areas"] * self.stride}
 
 
 class H5Cloud:
