@@ -297,6 +297,12 @@ def test_time_steps_of_the_users_choice(tmp_path):
             open_dataset(path, ReadOptions(steps=(0, 9)))
 
 
+def test_time_steps_of_a_steady_file_are_refused(tmp_path):
+    write_npz(tmp_path / "d.npz", *fields())
+    with pytest.raises(InputError, match="does not depend on time"):
+        open_dataset(tmp_path / "d.npz", ReadOptions(steps=(0, 1)))
+
+
 def test_fluid_fields_of_pdebench_are_channels(tmp_path):
     x, y = fields()
     with h5py.File(tmp_path / "d.h5", "w") as file:

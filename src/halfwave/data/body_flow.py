@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.ndimage import map_coordinates
+import torch
+from torch.nn.functional import interpolate
 
 from halfwave.data.generator import Arrays
 from halfwave.data.lofted_body import LoftedBody, full_mesh, half_mesh, mirror_rings
@@ -61,12 +62,8 @@ def vertex_cp(body: LoftedBody, rings: int, segments: int) -> np.ndarray:
     solved = (min(rings, PANEL_RINGS), min(segments, PANEL_SEGMENTS))
     cp = _solve_half(body, *solved)
     if solved != (rings, segments):
-        at = np.meshgrid(
-            np.linspace(0, cp.shape[0] - 1, rings + 2),
-            np.linspace(0, cp.shape[1] - 1, segments // 2 + 1),
-            indexing="ij",
-        )
-        cp = map_coordinates(cp, at, order=1, mode="nearest")
+        grid = torch.from_numpy(cp)[None, None]
+        cp = interpolate(grid, size=(rings + 2, segments // 2 + 1), mode="bilinear", align_corners=True)[0, 0].numpy()
     return np.concatenate([cp[:1, 0], mirror_rings(cp[1:-1]).ravel(), cp[-1:, 0]])
 
 

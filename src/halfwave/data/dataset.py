@@ -28,22 +28,7 @@ class Split:
         self.path, self.name = path, name
         self._source = source
         self._x_shape, self._y_shape = source.shapes
-        self._check_shapes()
-
-    def _check_shapes(self) -> None:
-        x, y = self._x_shape, self._y_shape
-        if not 3 <= len(x) <= 5 or len(x) != len(y):
-            raise InputError(
-                f"{self.path}: {self.name} has x of shape {_text(x)} and y of shape {_text(y)}; "
-                "N x C x grid with 1 to 3 grid axes is expected"
-            )
-        if x[0] != y[0] or x[2:] != y[2:]:
-            raise InputError(
-                f"{self.path}: {self.name} has x of shape {_text(x)} and y of shape {_text(y)}; "
-                "they must agree in samples and grid"
-            )
-        if 0 in x or 0 in y:
-            raise InputError(f"{self.path}: {self.name} has no data, its shape is {_text(x)}")
+        check_shapes(path, name, source)
 
     def __len__(self) -> int:
         return self._x_shape[0]
@@ -76,6 +61,18 @@ class Split:
 
     def __repr__(self) -> str:
         return f"Split({self.name}: {len(self)} x {self.in_channels} -> {self.out_channels} on {_text(self.grid)})"
+
+
+def check_shapes(path: Path, name: str, source: PairSource) -> None:
+    """InputError unless x and y are N x C x grid with 1 to 3 grid axes, and agree in N and grid."""
+    x, y = source.shapes
+    found = f"{path}: {name} has x of shape {_text(x)} and y of shape {_text(y)}"
+    if not 3 <= len(x) <= 5 or len(x) != len(y):
+        raise InputError(f"{found}; N x C x grid with 1 to 3 grid axes is expected")
+    if x[0] != y[0] or x[2:] != y[2:]:
+        raise InputError(f"{found}; they must agree in samples and grid")
+    if 0 in x or 0 in y:
+        raise InputError(f"{found}; there is no data in it")
 
 
 def resolve_index(index: Index, size: int) -> tuple[np.ndarray, bool]:

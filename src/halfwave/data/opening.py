@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from halfwave.data.arrays import H5Reader, PairSource, Rows, require_file
-from halfwave.data.dataset import Dataset, Split
+from halfwave.data.dataset import Dataset, Split, check_shapes
 from halfwave.data.generator import SPLITS
 from halfwave.data.point_dataset import PointDataset, PointSplit, Thinned, read_h5_clouds
 from halfwave.data.readers.common import PAIR_NAMES, Found, ReadOptions
@@ -112,7 +112,9 @@ def _complete(found: Found, path: Path, options: ReadOptions) -> tuple[dict[str,
     """Both splits, limited and resampled as asked for, and the metadata that says so."""
     splits, metadata = dict(found.splits), dict(found.metadata)
     for name, source in splits.items():
-        Split(path, name, source)  # its checks, before anything is cut to size
+        check_shapes(path, name, source)  # before anything is cut to size
+    if options.steps != _DEFAULTS.steps and "steps" not in metadata:
+        raise InputError(f"{path} does not depend on time; steps {options.steps} cannot be chosen")
     if options.test is not None or "samples" in splits:
         splits, where = _add_test(splits, path, options)
         metadata["test_split"] = where
@@ -127,13 +129,14 @@ def _complete(found: Found, path: Path, options: ReadOptions) -> tuple[dict[str,
 
 
 def _add_test(splits: dict[str, PairSource], path: Path, options: ReadOptions) -> tuple[dict[str, PairSource], str]:
-    train = splits.get("train", splits.get("samples"))
-    assert train is not None
+    train = splits["train"] if "train" in splits else splits["samples"]
     if (file := options.test or _beside(path)) is not None:
         other = _find(file, replace(options, test=None))
         if isinstance(other, PointDataset):
             raise InputError(f"{file} holds point clouds; fields on a grid are expected")
-        return {"train": train, "test": other.splits.get("test", other.splits.get("samples", train))}, str(file.name)
+        test = other.splits["test"] if "test" in other.splits else other.splits["samples"]
+        check_shapes(file, "test", test)
+        return {"train": train, "test": test}, file.name
     count = train.shapes[0][0]
     held_out = options.n_test or max(1, count // 5)
     if held_out >= count:

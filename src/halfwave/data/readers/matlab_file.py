@@ -49,8 +49,8 @@ def read_matlab_h5(reader: H5Reader, step: int) -> Found:
     x, y = choose_pair(names, reader.path)
     inputs = MatlabH5Array(reader, x)
     shape = require_numeric(reader.handle, y, reader.path).shape[::-1]
-    outputs = MatlabH5Array(reader, y, _time_step(inputs.shape, shape, step, reader.path))
-    return _found(reader.path, inputs, outputs)
+    at = _time_step(inputs.shape, shape, step, reader.path)
+    return _found(reader.path, inputs, MatlabH5Array(reader, y, at), at)
 
 
 def read_matlab(path: Path, step: int) -> Found:
@@ -69,7 +69,7 @@ def read_matlab(path: Path, step: int) -> Found:
             raise InputError(f"{path}: '{key}' has type {content[key].dtype}; real numbers are expected")
     outputs = content[y]
     at = _time_step(content[x].shape, outputs.shape, step, path)
-    return _found(path, MemoryArray(content[x]), MemoryArray(outputs if at is None else outputs[..., at]))
+    return _found(path, MemoryArray(content[x]), MemoryArray(outputs if at is None else outputs[..., at]), at)
 
 
 def _require_whole(path: Path) -> None:
@@ -93,7 +93,8 @@ def _time_step(x: tuple[int, ...], y: tuple[int, ...], step: int, path: Path) ->
     return step % y[-1]
 
 
-def _found(path: Path, x: LazyArray, y: LazyArray) -> Found:
+def _found(path: Path, x: LazyArray, y: LazyArray, step: int | None) -> Found:
     if len(x.shape) < 2 or len(y.shape) < 2:
         raise InputError(f"{path} has arrays of shape {x.shape} and {y.shape}; samples x grid is expected")
-    return Found({"samples": pair(x, y)}, {"format": "Li et al. .mat"})
+    metadata = {"format": "Li et al. .mat"} if step is None else {"format": "Li et al. .mat", "steps": [0, step]}
+    return Found({"samples": pair(x, y)}, metadata)
