@@ -90,7 +90,7 @@ DAMAGE = {
             replace("train/x", np.zeros((0, 1, 4, 4)))(file),
             replace("train/y", np.zeros((0, 1, 4, 4)))(file),
         ),
-        "no data",
+        "no data in it",
     ),
     "channels-differ": (replace("test/x", np.zeros((6, 3, 5, 4), np.float32)), "do not fit together"),
     "object-type": (replace("train/x", np.array([b"a", b"b"], dtype=h5py.string_dtype())), "real numbers"),

@@ -1,12 +1,11 @@
 """The same file from any number of workers, ranks and interruptions."""
 
 import json
-import os
-import signal
+import multiprocessing
+import random
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import h5py
 import numpy as np
@@ -27,11 +26,17 @@ if __name__ == "__main__":
 """
 
 
-class Slow(Darcy):
+class Fine(Darcy):
+    """The same samples, saved four at a time."""
+
+    chunk = 4
+
+
+class Slow(Fine):
     """Slow enough to be killed between two shards."""
 
     def samples(self, seed, split, indices):
-        time.sleep(0.15)
+        time.sleep(0.05)
         return super().samples(seed, split, indices)
 
 
@@ -78,41 +83,47 @@ def test_two_workers_give_the_same_bytes(reference, tmp_path):
     assert_same(reference, generate(SMALL, tmp_path / "d.h5", **COUNTS, workers=2))
 
 
-def test_two_ranks_give_the_same_bytes(reference, tmp_path):
+def test_two_ranks_under_torchrun_give_the_same_bytes(reference, tmp_path):
     script = tmp_path / "make.py"
     script.write_text(SCRIPT)
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, script, tmp_path / "d.h5", "1"], env={**os.environ, "WORLD_SIZE": "2", "RANK": str(rank)}
-        )
-        for rank in range(2)
-    ]
-    assert [rank.wait(timeout=60) for rank in ranks] == [0, 0]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
+    subprocess.run([*torchrun, script, tmp_path / "d.h5", "1"], check=True, timeout=120, capture_output=True)
     assert_same(reference, tmp_path / "d.h5")
 
 
 def test_killed_five_times_and_resumed(reference, tmp_path):
-    target = tmp_path / "d.h5"
-    script = tmp_path / "make.py"
-    script.write_text(
-        "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\nfrom test_generate import Slow\n"
-        "from halfwave.data import generate\n"
-        "generate(Slow(resolution=12), sys.argv[2], n_train=40, n_test=20)\n"
-    )
-    partial = tmp_path / "d.h5.partial"
-    shards = 0
+    target, partial = tmp_path / "d.h5", tmp_path / "d.h5.partial"
+    moments = random.Random(0)
+    left = 0
     for _ in range(5):
-        process = subprocess.Popen([sys.executable, script, Path(__file__).parent, target])
-        before = shards
-        deadline = time.monotonic() + 60
-        while (shards := len(list(partial.glob("t*.npz")))) == before and shards < 5 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert not target.exists()
-    assert len(list(partial.glob("t*.npz"))) >= 4
-    assert_same(reference, generate(SMALL, target, **COUNTS))
-    assert not partial.exists()
+        fork = multiprocessing.get_context("fork")
+        process = fork.Process(target=generate, args=(Slow(resolution=12), target), kwargs=COUNTS)
+        process.start()
+        wait_for_shards(partial, left + 1)
+        time.sleep(moments.uniform(0, 0.06))
+        process.kill()
+        process.join()
+        left = len(list(partial.glob("t*.npz")))
+        assert left < 15
+    assert_same(reference, generate(Fine(resolution=12), target, **COUNTS))
+    assert [file.name for file in tmp_path.iterdir()] == ["d.h5"]
+
+
+def wait_for_shards(partial, count):
+    deadline = time.monotonic() + 60
+    while len(list(partial.glob("t*.npz"))) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_killed_with_workers_and_resumed(reference, tmp_path):
+    script = tmp_path / "make.py"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen([sys.executable, script, tmp_path / "d.h5", "2"])
+    wait_for_shards(tmp_path / "d.h5.partial", 1)
+    process.kill()
+    process.wait()
+    assert_same(reference, generate(SMALL, tmp_path / "d.h5", **COUNTS))
 
 
 def test_interrupt_leaves_a_resumable_state(reference, tmp_path):
@@ -155,7 +166,7 @@ def test_finished_file_is_reused_and_another_refused(tmp_path):
 
 
 def test_partial_of_another_dataset_is_refused(tmp_path):
-    ShardStore(tmp_path / "d.h5").open({"name": "other"})
+    ShardStore(tmp_path / "d.h5", {"name": "other"}).open()
     with pytest.raises(InputError, match="another dataset"):
         generate(SMALL, tmp_path / "d.h5", n_train=2, n_test=1)
 

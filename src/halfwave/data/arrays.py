@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,19 +93,34 @@ def require_file(path: Path) -> None:
 
 
 class H5Array:
-    """A numeric HDF5 dataset whose first axis counts samples."""
+    """A numeric HDF5 dataset whose first axis counts samples; with `step`, one index of its second axis (time)."""
 
-    def __init__(self, reader: H5Reader, key: str) -> None:
-        self.reader = reader
-        self.key = key
-        self.shape = require_numeric(reader.handle, key, reader.path).shape
+    def __init__(self, reader: H5Reader, key: str, step: int | None = None) -> None:
+        self.reader, self.key, self.step = reader, key, step
+        stored = require_numeric(reader.handle, key, reader.path).shape
+        if step is not None:
+            self.step = require_step(step, stored, f"{reader.path}: '{key}'")
+            stored = (stored[0], *stored[2:])
+        self.shape = stored
 
     def read(self, indices: np.ndarray) -> np.ndarray:
-        dataset = self.reader.handle[self.key]
         try:
-            return read_rows(dataset, indices)
+            return read_rows(self.reader.handle[self.key], indices, () if self.step is None else (self.step,))
         except OSError as error:
-            raise InputError(f"{self.reader.path}: {self.key} cannot be read, the file is damaged") from error
+            raise damaged(self.reader.path, self.key) from error
+
+
+def damaged(path: Path, key: str) -> InputError:
+    return InputError(f"{path}: '{key}' cannot be read, the file is damaged")
+
+
+def require_step(step: int, shape: tuple[int, ...], where: str) -> int:
+    """A time step counted from either end -> its number, when axis 1 of `shape` is time."""
+    if len(shape) < 3:
+        raise InputError(f"{where} has shape {shape}; samples x time x grid is expected")
+    if not -shape[1] <= step < shape[1]:
+        raise InputError(f"{where} has {shape[1]} time steps; step {step} was asked for")
+    return step % shape[1]
 
 
 def require_numeric(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
@@ -117,9 +133,104 @@ def require_numeric(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
     return found
 
 
-def read_rows(dataset: h5py.Dataset, indices: np.ndarray) -> np.ndarray:
-    """Rows of an HDF5 dataset in any order: h5py itself wants them sorted and each once."""
+def read_rows(dataset: h5py.Dataset, indices: np.ndarray, rest: tuple[int, ...] = ()) -> np.ndarray:
+    """Rows of an HDF5 dataset in any order (h5py wants them sorted and each once), at `rest` of the next axes."""
     if len(indices) and np.array_equal(indices, np.arange(indices[0], indices[0] + len(indices))):
-        return dataset[int(indices[0]) : int(indices[0]) + len(indices)]
+        return dataset[(slice(int(indices[0]), int(indices[0]) + len(indices)), *rest)]
     unique, inverse = np.unique(indices, return_inverse=True)
-    return dataset[unique][inverse]
+    return dataset[(unique, *rest)][inverse]
+
+
+@dataclass(frozen=True)
+class WithChannel:
+    """N x grid -> N x 1 x grid."""
+
+    array: LazyArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.array.shape[0], 1, *self.array.shape[1:])
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        return self.array.read(indices)[:, None]
+
+
+@dataclass(frozen=True)
+class ChannelsFirst:
+    """N x grid x components (one or more axes of them) -> N x C x grid."""
+
+    array: LazyArray
+    components: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        stored, cut = self.array.shape, len(self.array.shape) - self.components
+        return (stored[0], math.prod(stored[cut:]), *stored[1:cut])
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        values = self.array.read(indices)
+        cut = values.ndim - self.components
+        flat = values.reshape(*values.shape[:cut], math.prod(values.shape[cut:]))
+        return np.moveaxis(flat, -1, 1)
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """Several arrays N x C_i x grid as one, channel after channel."""
+
+    arrays: tuple[LazyArray, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        first = self.arrays[0].shape
+        return (first[0], sum(array.shape[1] for array in self.arrays), *first[2:])
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        return np.concatenate([array.read(indices) for array in self.arrays], axis=1)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Samples start .. stop-1 of a source."""
+
+    source: PairSource
+    start: int
+    stop: int
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        x, y = self.source.shapes
+        return (self.stop - self.start, *x[1:]), (self.stop - self.start, *y[1:])
+
+    def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.source.read(indices + self.start)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The samples of several sources, one source after the other."""
+
+    sources: tuple[PairSource, ...]
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        x, y = self.sources[0].shapes
+        count = sum(source.shapes[0][0] for source in self.sources)
+        return (count, *x[1:]), (count, *y[1:])
+
+    def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        ends = np.cumsum([source.shapes[0][0] for source in self.sources])
+        owner = np.searchsorted(ends, indices, side="right")
+        x, y = (np.empty((len(indices), *shape[1:]), dtype=np.float32) for shape in self.shapes)
+        for number in np.unique(owner):
+            mine = owner == number
+            start = ends[number - 1] if number else 0
+            x[mine], y[mine] = self.sources[number].read(indices[mine] - start)
+        return x, y
+
+
+def guess_channels(array: LazyArray) -> LazyArray:
+    """N x grid or N x C x grid -> the latter: a second axis of at most 8 entries is taken for channels."""
+    shape = array.shape
+    has_channels = len(shape) >= 3 and shape[1] <= 8
+    return array if has_channels or len(shape) < 2 else WithChannel(array)

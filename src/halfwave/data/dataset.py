@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data.arrays import ArrayPair, H5Array, H5Reader, PairSource
-from halfwave.data.generator import SPLITS
+from halfwave.data.arrays import PairSource
 from halfwave.errors import InputError
 
 Index = int | slice | Sequence[int] | np.ndarray | Tensor
@@ -30,22 +28,7 @@ class Split:
         self.path, self.name = path, name
         self._source = source
         self._x_shape, self._y_shape = source.shapes
-        self._check_shapes()
-
-    def _check_shapes(self) -> None:
-        x, y = self._x_shape, self._y_shape
-        if not 3 <= len(x) <= 5 or len(x) != len(y):
-            raise InputError(
-                f"{self.path}: {self.name} has x of shape {_text(x)} and y of shape {_text(y)}; "
-                "N x C x grid with 1 to 3 grid axes is expected"
-            )
-        if x[0] != y[0] or x[2:] != y[2:]:
-            raise InputError(
-                f"{self.path}: {self.name} has x of shape {_text(x)} and y of shape {_text(y)}; "
-                "they must agree in samples and grid"
-            )
-        if 0 in x or 0 in y:
-            raise InputError(f"{self.path}: {self.name} has no data, its shape is {_text(x)}")
+        check_shapes(path, name, source)
 
     def __len__(self) -> int:
         return self._x_shape[0]
@@ -78,6 +61,18 @@ class Split:
 
     def __repr__(self) -> str:
         return f"Split({self.name}: {len(self)} x {self.in_channels} -> {self.out_channels} on {_text(self.grid)})"
+
+
+def check_shapes(path: Path, name: str, source: PairSource) -> None:
+    """InputError unless x and y are N x C x grid with 1 to 3 grid axes, and agree in N and grid."""
+    x, y = source.shapes
+    found = f"{path}: {name} has x of shape {_text(x)} and y of shape {_text(y)}"
+    if not 3 <= len(x) <= 5 or len(x) != len(y):
+        raise InputError(f"{found}; N x C x grid with 1 to 3 grid axes is expected")
+    if x[0] != y[0] or x[2:] != y[2:]:
+        raise InputError(f"{found}; they must agree in samples and grid")
+    if 0 in x or 0 in y:
+        raise InputError(f"{found}; there is no data in it")
 
 
 def resolve_index(index: Index, size: int) -> tuple[np.ndarray, bool]:
@@ -133,31 +128,6 @@ class Dataset:
     def grid(self) -> tuple[int, ...]:
         """Points along each axis of the train split; the test split may be finer."""
         return self.train.grid
-
-
-def open_dataset(path: str | Path) -> Dataset:
-    """Open a dataset file; nothing but its shapes is read until samples are asked for.
-
-    InputError, in one line that names the file, for what is missing, empty, truncated or not a dataset.
-    """
-    path = Path(path)
-    reader = H5Reader(path)
-    metadata = _read_metadata(reader)
-    train, test = (
-        Split(path, split, ArrayPair(H5Array(reader, f"{split}/x"), H5Array(reader, f"{split}/y"))) for split in SPLITS
-    )
-    return Dataset(path, metadata, train, test)
-
-
-def _read_metadata(reader: H5Reader) -> dict[str, Any]:
-    text = reader.handle.attrs.get("metadata", "{}")
-    try:
-        metadata = json.loads(text)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{reader.path}: the attribute 'metadata' is not JSON") from error
-    if not isinstance(metadata, dict):
-        raise InputError(f"{reader.path}: the attribute 'metadata' is not a JSON object")
-    return metadata
 
 
 def _text(shape: tuple[int, ...]) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from halfwave.errors import InputError
 
 FORMAT_VERSION = 1
 Progress = Callable[[int, int], None]
+_Worker = tuple[BaseProcess, Connection]
 _POLL_SECONDS = 0.1
 
 
@@ -51,10 +53,10 @@ def generate(
     metadata = {**identity, "n_train": n_train, "n_test": n_test}
     if not force and _is_finished(path, metadata):
         return path
-    store = ShardStore(path)
+    store = ShardStore(path, identity)
     if force:
         store.discard()
-    store.open(identity)
+    store.open()
     tasks = plan_tasks({"train": n_train, "test": n_test}, generator.chunk)
     rank, ranks = _rank()
     report = _reporter(store, tasks, progress)
@@ -159,23 +161,15 @@ def _run_processes(
     generator: Generator, store: ShardStore, tasks: list[Task], seed: int, workers: int, report: Callable[[], None]
 ) -> None:
     """Each process makes every n-th task and writes its own shards: no queue that a killed process could block."""
-    context = multiprocessing.get_context("spawn")
-    running: list[tuple[SpawnProcess, Connection]] = []
+    running: list[_Worker] = []
     try:
         for i in range(workers):
-            receiver, sender = context.Pipe(duplex=False)
-            arguments = (generator, store, tasks[i::workers], seed, sender, os.getpid())
-            process = context.Process(target=_worker, args=arguments, daemon=True)
-            process.start()
-            sender.close()
-            running.append((process, receiver))
+            running.append(_start_worker(generator, store, tasks[i::workers], seed))
         while any(process.is_alive() for process, _ in running):
-            for process, receiver in running:
-                _check_worker(process, receiver)
+            _check_workers(running)
             report()
             time.sleep(_POLL_SECONDS)
-        for process, receiver in running:
-            _check_worker(process, receiver)
+        _check_workers(running)
         report()
     finally:
         for process, receiver in running:
@@ -184,22 +178,39 @@ def _run_processes(
             receiver.close()
 
 
-def _check_worker(process: SpawnProcess, receiver: Connection) -> None:
-    if process.exitcode in (None, 0):
-        return
-    reason = receiver.recv() if receiver.poll() else f"it ended with code {process.exitcode}"
-    raise RuntimeError(f"a worker process failed: {reason}; finished samples are kept, run again to resume")
+def _start_worker(generator: Generator, store: ShardStore, tasks: list[Task], seed: int) -> _Worker:
+    context = _context()
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(generator, store, tasks, seed, sender), daemon=True)
+    process.start()
+    sender.close()
+    return process, receiver
 
 
-def _worker(
-    generator: Generator, store: ShardStore, tasks: list[Task], seed: int, failures: Connection, parent: int
-) -> None:
+def _context() -> ForkServerContext | SpawnContext:
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["halfwave.data"])  # imports torch once for all workers
+    return context
+
+
+def _check_workers(running: list[_Worker]) -> None:
+    for process, receiver in running:
+        if process.exitcode not in (None, 0):
+            reason = receiver.recv() if receiver.poll() else f"it ended with code {process.exitcode}"
+            raise RuntimeError(f"a worker process failed: {reason}; finished samples are kept, run again to resume")
+
+
+def _work(generator: Generator, store: ShardStore, tasks: list[Task], seed: int, failures: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     torch.set_num_threads(1)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
     try:
         for task in tasks:
-            if os.getppid() != parent:
-                return  # the parent was killed; whoever resumes will make the rest
+            if not parent.is_alive():
+                return  # it was killed; whoever resumes will make the rest
             _make(generator, store, task, seed)
     except Exception as error:
         failures.send(f"{type(error).__name__}: {error}")

@@ -12,6 +12,7 @@ Layouts of the finished file (root attribute `metadata`: JSON):
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -39,10 +40,6 @@ class Task:
     start: int
     stop: int
 
-    @property
-    def filename(self) -> str:
-        return f"{self.split}-{self.start:07d}-{self.stop:07d}.npz"
-
     def __len__(self) -> int:
         return self.stop - self.start
 
@@ -57,21 +54,29 @@ def plan_tasks(counts: dict[str, int], chunk: int) -> list[Task]:
 
 
 class ShardStore:
-    """The shards of one dataset, in the directory `<path>.partial`."""
+    """The shards of one dataset, in the directory `<path>.partial`.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    `identity` is all that determines a sample: everything in the metadata but the number of samples.
+    """
+
+    def __init__(self, path: Path, identity: dict[str, Any]) -> None:
+        self.path, self.identity = path, identity
         self.directory = path.with_name(path.name + ".partial")
 
-    def open(self, identity: dict[str, Any]) -> None:
-        """Begin, or resume what was begun for the same `identity` (everything but the number of samples)."""
+    def open(self) -> None:
+        """Begin, or resume what was begun for the same identity."""
         record = make_directory(self.directory) / "identity.json"
         if not record.exists():
-            write_json(record, identity)
-        if read_json(record) != identity:
+            write_json(record, self.identity)
+        if read_json(record) != self.identity:
             raise InputError(
                 f"{self.directory} holds the unfinished samples of another dataset; choose another file or force"
             )
+
+    def shard(self, task: Task) -> Path:
+        """The file of a task; its name tells this dataset's shards from those of a process left over from another."""
+        digest = hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:8]
+        return self.directory / f"{task.split}-{task.start:07d}-{task.stop:07d}-{digest}.npz"
 
     def discard(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -79,18 +84,20 @@ class ShardStore:
     def done(self, tasks: list[Task]) -> int:
         """How many samples of `tasks` are safely on disk."""
         present = {entry.name for entry in self.directory.iterdir()} if self.directory.is_dir() else set()
-        return sum(len(task) for task in tasks if task.filename in present)
+        return sum(len(task) for task in tasks if self.shard(task).name in present)
 
     def has(self, task: Task) -> bool:
-        return (self.directory / task.filename).exists()
+        return self.shard(task).exists()
 
     def write(self, task: Task, samples: list[Arrays]) -> None:
+        if not self.directory.is_dir():
+            return  # another process has finished the dataset meanwhile
         arrays = {f"{name}.{i}": array for i, sample in enumerate(samples) for name, array in sample.items()}
-        with written_aside(self.directory / task.filename) as aside, open(aside, "wb") as stream:
+        with written_aside(self.shard(task)) as aside, open(aside, "wb") as stream:
             np.savez(stream, **arrays)  # type: ignore[arg-type]
 
     def read(self, task: Task) -> Iterator[Arrays]:
-        with np.load(self.directory / task.filename, allow_pickle=False) as shard:
+        with np.load(self.shard(task), allow_pickle=False) as shard:
             names = [key[:-2] for key in shard.files if key.endswith(".0")]
             for i in range(len(task)):
                 yield {name: shard[f"{name}.{i}"] for name in names}

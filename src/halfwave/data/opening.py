@@ -1,0 +1,165 @@
+"""Open a dataset, whatever it is: recognised by its content, never by its name."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from halfwave.data.arrays import H5Reader, PairSource, Rows, require_file
+from halfwave.data.dataset import Dataset, Split, check_shapes
+from halfwave.data.generator import SPLITS
+from halfwave.data.point_dataset import PointDataset, PointSplit, Thinned, read_h5_clouds
+from halfwave.data.readers.common import PAIR_NAMES, Found, ReadOptions
+from halfwave.data.readers.matlab_file import read_matlab, read_matlab_h5
+from halfwave.data.readers.mesh_directory import is_mesh_directory, read_mesh_directory
+from halfwave.data.readers.npz_file import read_npz
+from halfwave.data.readers.own_file import read_own, read_own_metadata
+from halfwave.data.readers.pdebench import is_pdebench, read_pdebench
+from halfwave.data.readers.the_well import find_folders, is_the_well, read_the_well, read_the_well_directory
+from halfwave.data.readers.torch_file import read_torch
+from halfwave.data.resampling import Resampled
+from halfwave.errors import InputError
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_ZIP = b"PK\x03\x04"
+_DEFAULTS = ReadOptions()
+
+
+def open_dataset(path: str | Path, options: ReadOptions = _DEFAULTS) -> Dataset:
+    """Open a dataset of fields on a grid; nothing but its shapes is read until samples are asked for.
+
+    Ours, neuraloperator's `.pt`, Li et al.'s `.mat`, PDEBench's and The Well's HDF5, or `.npz`.
+    InputError, in one line that names the file, for what is missing, empty, truncated or not such a dataset.
+    """
+    dataset = open_any(path, options)
+    if not isinstance(dataset, Dataset):
+        raise InputError(f"{path} holds point clouds; fields on a grid are expected")
+    return dataset
+
+
+def open_point_dataset(path: str | Path, options: ReadOptions = _DEFAULTS) -> PointDataset:
+    """Open a dataset of point clouds: ours, or a directory of meshes. InputError as for `open_dataset`."""
+    dataset = open_any(path, options)
+    if not isinstance(dataset, PointDataset):
+        raise InputError(f"{path} holds fields on a grid; point clouds are expected")
+    return dataset
+
+
+def open_any(path: str | Path, options: ReadOptions = _DEFAULTS) -> Dataset | PointDataset:
+    """Open a dataset of either kind."""
+    path = Path(path)
+    found = _find(path, options)
+    if isinstance(found, PointDataset):
+        return _limit_clouds(found, options)
+    splits, metadata = _complete(found, path, options)
+    train, test = (Split(path, split, splits[split]) for split in SPLITS)
+    return Dataset(path, metadata, train, test)
+
+
+def _find(path: Path, options: ReadOptions) -> Found | PointDataset:
+    if path.is_dir():
+        return _find_in_directory(path, options)
+    require_file(path)
+    with open(path, "rb") as file:
+        start = file.read(1024)
+    if start.startswith(_HDF5) or start[512:].startswith(_HDF5):  # MATLAB 7.3 puts 512 bytes of its own first
+        return _find_in_h5(H5Reader(path), options)
+    if start.startswith(b"MATLAB 5"):
+        return read_matlab(path, options.steps[1])
+    if start.startswith(_ZIP):
+        return read_torch(path) if _is_torch_archive(path) else read_npz(path)
+    if start.startswith(b"\x80"):  # a pickle: torch's format of before 1.6, or something that must not be loaded
+        return read_torch(path)
+    raise InputError(f"{path} is not a dataset: neither HDF5 nor MATLAB, NumPy or PyTorch data")
+
+
+def _find_in_directory(path: Path, options: ReadOptions) -> Found | PointDataset:
+    if folders := find_folders(path):
+        return read_the_well_directory(folders, options.steps)
+    if is_mesh_directory(path):
+        return read_mesh_directory(path, options)
+    raise InputError(
+        f"{path} is a directory without samples: neither folders with a mesh and press.npy nor train/*.hdf5"
+    )
+
+
+def _find_in_h5(reader: H5Reader, options: ReadOptions) -> Found | PointDataset:
+    file = reader.handle
+    if any(split in file for split in SPLITS):
+        return read_h5_clouds(reader, read_own_metadata(reader)) if "train/points" in file else read_own(reader)
+    if is_the_well(file):
+        return read_the_well(reader, options.steps)
+    if is_pdebench(file):
+        return read_pdebench(reader, options.steps)
+    if any(set(names) <= set(file) for names in PAIR_NAMES):
+        return read_matlab_h5(reader, options.steps[1])
+    raise InputError(
+        f"{reader.path} has no dataset 'train/x' and no other known layout; it holds {', '.join(file) or 'nothing'}"
+    )
+
+
+def _is_torch_archive(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith("data.pkl") for name in archive.namelist())
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path} is truncated or damaged") from error
+
+
+def _complete(found: Found, path: Path, options: ReadOptions) -> tuple[dict[str, PairSource], dict[str, Any]]:
+    """Both splits, limited and resampled as asked for, and the metadata that says so."""
+    splits, metadata = dict(found.splits), dict(found.metadata)
+    for name, source in splits.items():
+        check_shapes(path, name, source)  # before anything is cut to size
+    if options.steps != _DEFAULTS.steps and "steps" not in metadata:
+        raise InputError(f"{path} does not depend on time; steps {options.steps} cannot be chosen")
+    if options.test is not None or "samples" in splits:
+        splits, where = _add_test(splits, path, options)
+        metadata["test_split"] = where
+    limits = {"train": options.n_train, "test": options.n_test}
+    for split, source in splits.items():
+        if (limit := limits[split]) is not None:
+            splits[split] = Rows(source, 0, min(limit, source.shapes[0][0]))
+    if options.stride > 1 or options.resolution:
+        splits = {split: Resampled(source, options.stride, options.resolution) for split, source in splits.items()}
+        metadata |= {"stride": options.stride, "resampled_to": options.resolution}
+    return splits, metadata
+
+
+def _add_test(splits: dict[str, PairSource], path: Path, options: ReadOptions) -> tuple[dict[str, PairSource], str]:
+    train = splits["train"] if "train" in splits else splits["samples"]
+    if (file := options.test or _beside(path)) is not None:
+        other = _find(file, replace(options, test=None))
+        if isinstance(other, PointDataset):
+            raise InputError(f"{file} holds point clouds; fields on a grid are expected")
+        test = other.splits["test"] if "test" in other.splits else other.splits["samples"]
+        check_shapes(file, "test", test)
+        return {"train": train, "test": test}, file.name
+    count = train.shapes[0][0]
+    held_out = options.n_test or max(1, count // 5)
+    if held_out >= count:
+        raise InputError(f"{path} has {count} samples; more than the {held_out} of the test split are needed")
+    last = f"the last {held_out} of {count} samples"
+    return {"train": Rows(train, 0, count - held_out), "test": Rows(train, count - held_out, count)}, last
+
+
+def _beside(path: Path) -> Path | None:
+    """The test file that belongs to a train file by its name, if there is one."""
+    for train, test in (("train", "test"), ("Train", "Test")):
+        other = path.with_name(path.name.replace(train, test))
+        if other != path and other.is_file():
+            return other
+    return None
+
+
+def _limit_clouds(dataset: PointDataset, options: ReadOptions) -> PointDataset:
+    if options.resolution or options.test:
+        raise InputError(f"{dataset.path} holds point clouds; they have neither a resolution nor a separate test file")
+    limits = {"train": options.n_train, "test": options.n_test}
+    train, test = (
+        PointSplit(dataset.path, split, Thinned(getattr(dataset, split).source, options.stride, limits[split]))
+        for split in SPLITS
+    )
+    return replace(dataset, train=train, test=test)

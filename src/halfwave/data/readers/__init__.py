@@ -1,0 +1,1 @@
+"""Readers of published dataset formats, one file each; `opening` chooses by content."""

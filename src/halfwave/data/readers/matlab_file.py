@@ -1,0 +1,100 @@
+"""Li et al.'s MATLAB files: `coeff` and `sol`, or `a` and `u`, N x grid; `u` may have time as its last axis.
+
+Version 7.3 files are HDF5 and are read sample by sample; older ones can only be loaded whole.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from scipy import io
+
+from halfwave.data.arrays import H5Reader, LazyArray, damaged, require_numeric
+from halfwave.data.readers.common import Found, choose_pair, pair
+from halfwave.errors import InputError
+
+
+class MemoryArray:
+    """An array that is in memory already."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self.shape = values, values.shape
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        return self.values[indices]
+
+
+class MatlabH5Array:
+    """A version 7.3 array: MATLAB writes its axes in reverse, so samples are last; `step` is an index of the first."""
+
+    def __init__(self, reader: H5Reader, key: str, step: int | None = None) -> None:
+        self.reader, self.key, self.step = reader, key, step
+        stored = require_numeric(reader.handle, key, reader.path).shape
+        self.shape = stored[::-1] if step is None else stored[:0:-1]
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        dataset = self.reader.handle[self.key]
+        unique, inverse = np.unique(indices, return_inverse=True)
+        first = () if self.step is None else (self.step,)
+        try:
+            return dataset[(*first, ..., unique)].T[inverse]
+        except OSError as error:
+            raise damaged(self.reader.path, self.key) from error
+
+
+def read_matlab_h5(reader: H5Reader, step: int) -> Found:
+    names = [name for name in reader.handle if not name.startswith("#")]
+    x, y = choose_pair(names, reader.path)
+    inputs = MatlabH5Array(reader, x)
+    shape = require_numeric(reader.handle, y, reader.path).shape[::-1]
+    at = _time_step(inputs.shape, shape, step, reader.path)
+    return _found(reader.path, inputs, MatlabH5Array(reader, y, at), at)
+
+
+def read_matlab(path: Path, step: int) -> Found:
+    _require_whole(path)
+    try:
+        names = [name for name, _, _ in io.whosmat(path)]
+    except Exception as error:  # scipy reports damage in many ways
+        raise InputError(f"{path} is truncated or not a MATLAB file") from error
+    x, y = choose_pair(names, path)
+    try:
+        content = io.loadmat(path, variable_names=[x, y])
+    except Exception as error:
+        raise InputError(f"{path} is truncated or damaged") from error
+    for key in (x, y):
+        if content[key].dtype.kind not in "fiub":
+            raise InputError(f"{path}: '{key}' has type {content[key].dtype}; real numbers are expected")
+    outputs = content[y]
+    at = _time_step(content[x].shape, outputs.shape, step, path)
+    return _found(path, MemoryArray(content[x]), MemoryArray(outputs if at is None else outputs[..., at]), at)
+
+
+def _require_whole(path: Path) -> None:
+    """A version 5 file is a header of 128 bytes and elements that begin with their type and length: they must fit."""
+    size, at = path.stat().st_size, 128
+    with open(path, "rb") as file:
+        order: Literal["little", "big"] = "little" if file.read(128)[126:] == b"IM" else "big"
+        while at < size:
+            file.seek(at + 4)
+            at += 8 + int.from_bytes(file.read(4), order)
+    if at != size:
+        raise InputError(f"{path} is truncated")
+
+
+def _time_step(x: tuple[int, ...], y: tuple[int, ...], step: int, path: Path) -> int | None:
+    """The index of the last axis of y when it has one axis more than x: time."""
+    if len(y) != len(x) + 1:
+        return None
+    if not -y[-1] <= step < y[-1]:
+        raise InputError(f"{path} has {y[-1]} time steps; step {step} was asked for")
+    return step % y[-1]
+
+
+def _found(path: Path, x: LazyArray, y: LazyArray, step: int | None) -> Found:
+    if len(x.shape) < 2 or len(y.shape) < 2:
+        raise InputError(f"{path} has arrays of shape {x.shape} and {y.shape}; samples x grid is expected")
+    metadata = {"format": "Li et al. .mat"} if step is None else {"format": "Li et al. .mat", "steps": [0, step]}
+    return Found({"samples": pair(x, y)}, metadata)
