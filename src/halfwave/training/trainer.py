@@ -23,6 +23,7 @@ from halfwave.files import make_directory, read_json, write_json
 from halfwave.models import MODELS, build_model
 from halfwave.training.checkpoints import Checkpoints
 from halfwave.training.config import TrainConfig
+from halfwave.training.devices import launch
 from halfwave.training.engine import Engine
 from halfwave.training.evaluation import InMemory
 from halfwave.training.loop import Loop
@@ -32,7 +33,6 @@ from halfwave.training.position import Position
 from halfwave.training.progress import Display
 from halfwave.training.randomness import seed_all
 from halfwave.training.records import Row, read_metrics, start_record
-from halfwave.training.saving import save
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,15 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
     written, and a directory that holds a run with other settings or other data.
     """
     run_dir = Path(run_dir)
-    dataset = open_dataset(config.data)
+    open_dataset(config.data)
     _check_model(config)
     make_directory(run_dir)
     start_record(run_dir, config)
     finished = _finished(run_dir)
     if finished is not None:
         return finished
-    fabric = Fabric(accelerator=config.accelerator, devices=config.devices)
-    fabric.launch()
-    return _train(fabric, config, dataset, run_dir, quiet)
+    launch(_train, config.accelerator, config.devices, config.strategy, config, run_dir, quiet)
+    return RunResult(**read_json(run_dir / "summary.json"))
 
 
 def _check_model(config: TrainConfig) -> None:
@@ -79,22 +78,24 @@ def _check_model(config: TrainConfig) -> None:
         raise InputError(f"unknown model {config.model!r}: expected one of {', '.join(MODELS)}")
 
 
-def _train(fabric: Fabric, config: TrainConfig, dataset: Dataset, run_dir: Path, quiet: bool) -> RunResult:
+def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> None:
+    """The whole run, in one of its processes; the first one leaves summary.json."""
+    dataset = open_dataset(config.data)
     seed_all(config.seed)
     operator = build_operator(config, dataset)
     train_split, test_split = (InMemory(s) if config.in_memory else s for s in (dataset.train, dataset.test))
     batches = -(-len(train_split) // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
     engine = Engine(fabric, operator, build_loss(config.loss, dataset.metadata), config, steps)
-    with Display(config.epochs * batches, quiet) as display:
+    with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
         checkpoints = Checkpoints(run_dir / "state", config.keep)
-        position = _resume(engine, checkpoints, display)
-        loop = Loop(engine, position, train_split, test_split, dataset.metadata, checkpoints, display, run_dir)
-        loop.run()
-    save(operator, run_dir / "model.safetensors", extra={"epoch": position.epoch, "data": dataset.metadata})
-    result = summarise(position, run_dir)
-    write_json(run_dir / "summary.json", asdict(result))
-    return result
+        loop = Loop(engine, train_split, test_split, dataset.metadata, checkpoints, display, run_dir)
+        loop.resume()
+        position = loop.run()
+        loop.finish()
+    if fabric.is_global_zero:
+        write_json(run_dir / "summary.json", asdict(summarise(position, run_dir)))
+    fabric.barrier()
 
 
 def build_operator(config: TrainConfig, dataset: Dataset) -> Operator:
@@ -106,17 +107,6 @@ def build_operator(config: TrainConfig, dataset: Dataset) -> Operator:
         raise InputError(f"{config.model} cannot be built: {error}") from error
     normalizers = fit_normalizers(dataset.train) if config.normalise else (None, None)
     return Operator(model, *normalizers)
-
-
-def _resume(engine: Engine, checkpoints: Checkpoints, display: Display) -> Position:
-    found = checkpoints.read(display.say)
-    if found is None:
-        return Position()
-    tensors, values = found
-    engine.restore(tensors, values["engine"])
-    position = Position.from_dict(values["position"])
-    display.say(f"resuming in epoch {position.epoch + 1} after {position.batch} batches")
-    return position
 
 
 def summarise(position: Position, run_dir: Path) -> RunResult:
