@@ -107,7 +107,8 @@ def distribute(fabric: Fabric, operator: nn.Module, strategy: Strategy) -> nn.Mo
 
     operator.to(fabric.device)
     mesh = init_device_mesh(fabric.device.type, (fabric.world_size,))
-    return fully_shard(operator, mesh=mesh)
+    fully_shard(operator, mesh=mesh)
+    return operator
 
 
 def whole(tensor: Tensor) -> Tensor:

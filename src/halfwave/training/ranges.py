@@ -70,7 +70,7 @@ class RangeMonitor(AbstractContextManager["RangeMonitor"]):
         for name, module in self.model.named_modules():
             if is_spectral(module):
                 self._undo.append(watch_stages(module, partial(self._see, name, module)))
-            elif not any(True for _ in module.children()) and not _inside_spectral(self.model, name):
+            elif _computes(module) and module is not self.model and not _inside_spectral(self.model, name):
                 handle = module.register_forward_hook(partial(self._output, name))
                 self._undo.append(handle.remove)
         return self
@@ -115,8 +115,9 @@ def is_spectral(module: nn.Module) -> bool:
 
 def watch_stages(module: nn.Module, watch: Watch) -> Callable[[], None]:
     """Report the result of each stage of a spectral convolution to `watch(stage, result)`; returns what undoes it."""
-    transform, weight = module.transform, module.weight
-    contract: Any = weight.contract  # type: ignore[union-attr]
+    transform: Any = module.transform
+    weight: Any = module.weight
+    contract = weight.contract
 
     def contracted(*arguments: Any, **options: Any) -> Tensor:
         result = contract(*arguments, **options)
@@ -124,7 +125,7 @@ def watch_stages(module: nn.Module, watch: Watch) -> Callable[[], None]:
         return result
 
     def undo() -> None:
-        module.transform = transform  # type: ignore[assignment]
+        module.transform = transform
         del weight.contract
 
     module.transform = _Watched(transform, watch)  # type: ignore[assignment]
@@ -150,6 +151,11 @@ class _Watched:
         result = self._transform.inverse(*arguments, **options)
         self._watch("inverse_transform", result)
         return result
+
+
+def _computes(module: nn.Module) -> bool:
+    """A leaf, or a module that computes under a policy itself; other containers only pass values on."""
+    return hasattr(module, "policy") or not any(True for _ in module.children())
 
 
 def _inside_spectral(model: nn.Module, name: str) -> bool:

@@ -70,7 +70,7 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
     if finished is not None:
         return finished
     launch(_train, config.accelerator, config.devices, config.strategy, config, run_dir, quiet)
-    return RunResult(**read_json(run_dir / "summary.json"))
+    return _read_result(run_dir)
 
 
 def _check_model(config: TrainConfig) -> None:
@@ -94,7 +94,8 @@ def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> N
         position = loop.run()
         loop.finish()
     if fabric.is_global_zero:
-        write_json(run_dir / "summary.json", asdict(summarise(position, run_dir)))
+        values = asdict(summarise(position, run_dir))
+        write_json(run_dir / "summary.json", {k: v for k, v in values.items() if k != "run_dir"})
     fabric.barrier()
 
 
@@ -128,8 +129,12 @@ def summarise(position: Position, run_dir: Path) -> RunResult:
 
 
 def _finished(run_dir: Path) -> RunResult | None:
-    path = run_dir / "summary.json"
-    if not path.exists():
-        return None
-    values = read_json(path)
-    return RunResult(**{**values, "run_dir": str(run_dir)}) if values["status"] != "interrupted" else None
+    result = _read_result(run_dir) if (run_dir / "summary.json").exists() else None
+    return result if result is not None and result.status != "interrupted" else None
+
+
+def _read_result(run_dir: Path) -> RunResult:
+    try:
+        return RunResult(**read_json(run_dir / "summary.json"), run_dir=str(run_dir))
+    except TypeError as error:
+        raise InputError(f"{run_dir / 'summary.json'} is not the summary of a run: {error}") from error

@@ -1,0 +1,200 @@
+"""Exact resume: after a kill, a signal or a damaged checkpoint, the run ends as if nothing had happened."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from halfwave.errors import InputError
+from halfwave.files import write_json
+from halfwave.training import TrainConfig, load, train
+from halfwave.training.checkpoints import Checkpoints
+from halfwave.training.loop import Loop
+from halfwave.training.records import read_metrics
+from halfwave.training.sealed import read_sealed
+
+TIMES = ("seconds", "samples_per_second")
+SCRIPT = """
+import json, sys
+from halfwave.training import TrainConfig, train
+config, run_dir = sys.argv[1:]
+print(train(TrainConfig(**json.load(open(config))), run_dir, quiet=True).status)
+"""
+
+
+class Stop(Exception):
+    """Stands for a kill, at a moment of the test's choice."""
+
+
+def tensors_of(run_dir):
+    return read_sealed(Path(run_dir) / "model.safetensors")[0]
+
+
+def rows_of(run_dir):
+    return [{k: v for k, v in row.items() if k not in TIMES} for row in read_metrics(run_dir)]
+
+
+def assert_same_run(first, second):
+    a, b = tensors_of(first), tensors_of(second)
+    assert a.keys() == b.keys()
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert rows_of(first) == rows_of(second)
+    assert (
+        read_sealed(first / "model.safetensors")[1]["policy"] == read_sealed(second / "model.safetensors")[1]["policy"]
+    )
+
+
+def stop_after(monkeypatch, updates):
+    """Make the loop die after so many updates, as a kill would leave it: nothing is saved at that moment."""
+    original = Loop._account
+    count = [0]
+
+    def counting(self, update, batches):
+        count[0] += 1
+        if count[0] > updates:
+            raise Stop
+        original(self, update, batches)
+
+    monkeypatch.setattr(Loop, "_account", counting)
+
+
+@pytest.fixture(scope="module")
+def settings(data_file):
+    """Everything that has state: a schedule with its edges inside epochs, loss scaling, clipping, accumulation."""
+    return TrainConfig(
+        data=str(data_file),
+        arguments={"n_modes": (4, 4), "hidden_channels": 4, "n_layers": 1},
+        epochs=4,
+        batch_size=2,
+        precision="schedule",
+        phases=((0.3, "mixed"), (0.45, "amp"), (0.25, "full")),
+        loss_scaling=True,
+        clip=1.0,
+        accumulate=2,
+        checkpoint_steps=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(settings, tmp_path_factory):
+    run_dir = tmp_path_factory.mktemp("whole")
+    train(settings, run_dir, quiet=True)
+    return run_dir
+
+
+@pytest.mark.parametrize("updates", [0, 1, 3, 4, 8, 11])
+def test_a_run_that_dies_anywhere_resumes_bit_for_bit(settings, whole, tmp_path, monkeypatch, updates):
+    with monkeypatch.context() as patch:
+        stop_after(patch, updates)
+        with pytest.raises(Stop):
+            train(settings, tmp_path, quiet=True)
+    assert train(settings, tmp_path, quiet=True).status == "finished"
+    assert_same_run(tmp_path, whole)
+
+
+def test_many_deaths_in_one_run(settings, whole, tmp_path, monkeypatch):
+    deaths = 0
+    while deaths < 20:
+        with monkeypatch.context() as patch:
+            stop_after(patch, 1)
+            try:
+                train(settings, tmp_path, quiet=True)
+                break
+            except Stop:
+                deaths += 1
+    assert deaths >= 8
+    assert_same_run(tmp_path, whole)
+
+
+def test_phases_are_in_the_metrics(whole):
+    assert [(row["phase"], row["policy"]) for row in read_metrics(whole)] == [
+        (0, "mixed"), (1, "amp"), (1, "amp"), (2, "full"),
+    ]  # fmt: skip
+
+
+def start(config, run_dir, tmp_path):
+    write_json(tmp_path / "config.json", config.to_dict())
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "config.json"), str(run_dir)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition, process):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_sigkill_then_sigterm_then_sigint_then_finish(settings, tmp_path):
+    config = settings.model_copy(update={"epochs": 300})
+    run_dir = tmp_path / "run"
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        before = set(Checkpoints(run_dir / "state", 9).files())
+        process = start(config, run_dir, tmp_path)
+        wait_for(lambda before=before: set(Checkpoints(run_dir / "state", 9).files()) - before, process)
+        os.kill(process.pid, number)
+        output, errors = process.communicate(timeout=60)
+        if number == signal.SIGKILL:
+            assert process.returncode == -signal.SIGKILL
+        else:
+            assert (process.returncode, output, "Traceback" in errors) == (0, "interrupted\n", False)
+            load(run_dir / "model.safetensors")
+    newest = read_sealed(Checkpoints(run_dir / "state", 9).files()[0])[1]
+    assert newest["position"]["batch"] + newest["position"]["epoch"] > 0
+    assert len(Checkpoints(run_dir / "state", 9).files()) <= config.keep
+
+
+def test_a_damaged_newest_checkpoint_falls_back_and_says_so(settings, whole, tmp_path, monkeypatch, capfd):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 7)
+        with pytest.raises(Stop):
+            train(settings, tmp_path, quiet=True)
+    newest, before = Checkpoints(tmp_path / "state", 9).files()
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    newest.write_bytes(content)
+    train(settings, tmp_path)
+    errors = capfd.readouterr().err
+    assert f"falling back to the one before: {newest} is damaged" in errors.replace("\n", "")
+    assert_same_run(tmp_path, whole)
+    assert before.name < newest.name
+
+
+def test_no_usable_checkpoint_is_an_error_and_not_a_new_run(settings, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        with pytest.raises(Stop):
+            train(settings, tmp_path, quiet=True)
+    files = Checkpoints(tmp_path / "state", 9).files()
+    for path in files:
+        path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(InputError, match="no usable checkpoint"):
+        train(settings, tmp_path, quiet=True)
+    assert Checkpoints(tmp_path / "state", 9).files() == files
+
+
+def test_a_full_disk_is_reported_and_the_last_checkpoint_survives(settings, whole, tmp_path, monkeypatch):
+    import halfwave.training.sealed as sealed
+
+    original, count = sealed.save_file, [0]
+
+    def full(*arguments, **options):
+        count[0] += 1
+        if count[0] > 4:
+            raise OSError(28, "No space left on device")
+        original(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sealed, "save_file", full)
+        with pytest.raises(InputError, match=r"cannot write .* No space left on device"):
+            train(settings, tmp_path, quiet=True)
+    assert Checkpoints(tmp_path / "state", 9).files()
+    assert not [p for p in (tmp_path / "state").iterdir() if p.name.startswith(".")]
+    train(settings, tmp_path, quiet=True)
+    assert_same_run(tmp_path, whole)
