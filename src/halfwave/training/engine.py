@@ -8,7 +8,7 @@ number of processes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import AdamW
-from torch.optim.lr_scheduler import LambdaLR
 
 from halfwave.models import set_precision
 from halfwave.precision import Policy
@@ -64,7 +63,7 @@ class Engine:
             operator.model.compile()
         self.module = distribute(fabric, operator, config.strategy)
         self.optimizer = build_optimizer(self.module, config)
-        self.scheduler = LambdaLR(self.optimizer, _factor(config.scheduler, total_steps))
+        self.total_steps = total_steps
         self.scaler = torch.amp.GradScaler(fabric.device.type, enabled=config.loss_scaling)
         self.policy: Policy | None = None
 
@@ -74,6 +73,17 @@ class Engine:
             set_precision(self.operator.model, policy)
             self.policy = policy
 
+    def set_step(self, step: int) -> None:
+        """Set the learning rate of an update; it depends on the number of updates before it alone."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate(step)
+
+    def learning_rate(self, step: int) -> float:
+        """Constant, or a cosine from the config's rate at the first update to zero after the last."""
+        if self.config.scheduler == "constant":
+            return self.config.learning_rate
+        return self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, step / self.total_steps)))
+
     def update(self, batches: Sequence[Batch], total: int, interrupted: bool = False) -> Update:
         """One update from this process's shares of a group of batches; `total` counts the samples of all shares."""
         self.module.train()
@@ -81,7 +91,6 @@ class Engine:
         loss_sum, interrupted = self._backward(batches, total, interrupted)
         # Without loss scaling a non-finite loss must not reach the weights; with it, the scaler sees to that.
         applied = (math.isfinite(loss_sum) or self.config.loss_scaling) and self._step()
-        self.scheduler.step()
         return Update(loss_sum, total, applied, interrupted)
 
     def measured_update(self, *arguments: Any) -> tuple[Update, StepMeasure]:
@@ -135,10 +144,6 @@ class Engine:
         return math.isfinite(float(whole(norm)))
 
     @property
-    def learning_rate(self) -> float:
-        return float(self.optimizer.param_groups[0]["lr"])
-
-    @property
     def loss_scale(self) -> float | None:
         return self.scaler.get_scale() if self.config.loss_scaling else None
 
@@ -155,10 +160,8 @@ class Engine:
             tensors |= {f"optimizer.{i}.{key}": whole(t) for key, t in entry.items()}
         random_tensors, random_values = random_states()
         tensors |= {f"random.{name}": t for name, t in random_tensors.items()}
-        scheduler = {k: v for k, v in self.scheduler.state_dict().items() if k != "lr_lambdas"}
         return tensors, {
             "groups": optimizer["param_groups"],
-            "scheduler": scheduler,
             "scaler": self.scaler.state_dict(),
             "policy": None if self.policy is None else self.policy.to_dict(),
             "random": random_values,
@@ -174,7 +177,6 @@ class Engine:
             own = parameters[int(index)]
             state.setdefault(int(index), {})[key] = like(own, tensor) if tensor.shape == own.shape else tensor
         self.optimizer.load_state_dict({"state": state, "param_groups": values["groups"]})
-        self.scheduler.load_state_dict({**values["scheduler"], "lr_lambdas": [None]})
         if values["scaler"]:
             self.scaler.load_state_dict(values["scaler"])
         if values["policy"] is not None:
@@ -187,13 +189,6 @@ def build_optimizer(module: nn.Module, config: TrainConfig) -> AdamW:
     parameters = [p for p in module.parameters() if p.requires_grad]
     fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
     return AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=fused)
-
-
-def _factor(scheduler: str, total_steps: int) -> Callable[[int], float]:
-    """The learning rate as a share of the first: a function of the step alone."""
-    if scheduler == "constant":
-        return lambda step: 1.0
-    return lambda step: 0.5 * (1 + math.cos(math.pi * min(1.0, step / total_steps)))
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

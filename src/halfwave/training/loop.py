@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -78,12 +78,16 @@ class Loop:
         return self.position
 
     def _run(self, interrupts: Interrupts) -> None:
+        if self.config.on_nonfinite == "promote" and not self.checkpoints.files():
+            self._checkpoint()  # something to go back to
         while (status := self._status()) == "running":
-            if self._run_epoch(interrupts):
+            end = self._run_epoch(interrupts)
+            if end == "interrupted":
                 self._checkpoint()
-                status = "interrupted"
+                status = end
                 break
-            self._close_epoch()
+            if end == "complete":
+                self._close_epoch()
         self.position.status = status
 
     def _status(self) -> str:
@@ -96,25 +100,32 @@ class Loop:
     def _done(self) -> int:
         return self.position.epoch * self.batches + self.position.batch
 
-    def _run_epoch(self, interrupts: Interrupts) -> bool:
-        """The rest of an epoch; True when it was interrupted before its end."""
+    def _run_epoch(self, interrupts: Interrupts) -> Literal["complete", "interrupted", "rewound"]:
+        """The rest of an epoch, unless a signal ends it or bad weights send the run back to a checkpoint."""
         position, config = self.position, self.config
         order = cut(epoch_order(config.seed, position.epoch, len(self.train)), config.batch_size)
         while position.batch < self.batches:
-            progress = self._done / (config.epochs * self.batches)
-            self.engine.set_policy(promote(self.schedule.policy_at(progress), position.promoted))
-            position.phase = self.schedule.phase_at(progress)
-            self.monitor.step = position.step
+            self._prepare()
             group = order[position.batch : position.batch + config.accumulate]
             update = self._update(group, interrupts.requested)
             if self._accept(update, group):
                 self._account(update, len(group))
+            if self.position is not position:
+                return "rewound"
             if position.batch < self.batches:
                 if update.interrupted:
-                    return True
+                    return "interrupted"
                 if config.checkpoint_steps and position.step % config.checkpoint_steps == 0:
                     self._checkpoint()
-        return False
+        return "complete"
+
+    def _prepare(self) -> None:
+        """Policy and learning rate of the next update, from the position alone."""
+        progress = self._done / (self.config.epochs * self.batches)
+        self.position.phase = self.schedule.phase_at(progress)
+        self.engine.set_policy(promote(self.schedule.policy_at(progress), self.position.promoted))
+        self.engine.set_step(self.position.step)
+        self.monitor.step = self.position.step
 
     def _update(self, group: list[Tensor], interrupted: bool) -> Update:
         start = time.perf_counter()
@@ -211,9 +222,9 @@ class Loop:
         self.recorder.add(position.rows, self.monitor.rows())
         self.display.epoch(row, self._done)
 
-    def _evaluate(self) -> dict[str, float]:
+    def _evaluate(self, resolution: int | None = None) -> dict[str, float]:
         own = range(self.fabric.global_rank, len(self.test), self.fabric.world_size)
-        sums = sum_errors(self.engine.module, self.test, own, self.metadata, self.config.batch_size)
+        sums = sum_errors(self.engine.module, self.test, own, self.metadata, self.config.batch_size, resolution)
         totals = add_up(self.fabric, torch.tensor(list(sums.values()), dtype=torch.float64)).tolist()
         return {name: value / len(self.test) for name, value in zip(sums, totals, strict=True)}
 
@@ -228,7 +239,7 @@ class Loop:
             "train_loss": position.mean_loss,
             "test_l2": errors.get("l2"),
             "test_h1": errors.get("h1"),
-            "learning_rate": self.engine.learning_rate,
+            "learning_rate": self.engine.learning_rate(position.step),
             "loss_scale": self.engine.loss_scale,
             "skipped_steps": position.skipped,
             "seconds": position.seconds,
@@ -237,9 +248,12 @@ class Loop:
             "activation_bytes": position.activation_bytes,
         }
 
-    def finish(self) -> None:
-        """Leave the operator as it stands, for `halfwave.load`."""
+    def finish(self) -> dict[str, dict[str, float]]:
+        """Leave the operator as it stands, for `halfwave.load`; errors at the test resolutions asked for."""
         self._save_model("model.safetensors")
+        if self.position.status == "interrupted":
+            return {}
+        return {str(resolution): self._evaluate(resolution) for resolution in self.config.test_resolutions}
 
     def _save_model(self, name: str) -> None:
         content = model_file(self.engine.operator, {"epoch": self.position.epoch, "data": dict(self.metadata)})

@@ -23,6 +23,7 @@ from halfwave.files import make_directory, read_json, write_json
 from halfwave.models import MODELS, build_model
 from halfwave.training.checkpoints import Checkpoints
 from halfwave.training.config import TrainConfig
+from halfwave.training.curves import draw_curves
 from halfwave.training.devices import launch
 from halfwave.training.engine import Engine
 from halfwave.training.evaluation import InMemory
@@ -47,6 +48,8 @@ class RunResult:
     samples_per_second: float | None
     peak_memory_bytes: int | None
     activation_bytes: int | None
+    resolutions: dict[str, dict[str, float]]
+    """Test errors {"l2", "h1"} at each of the config's test resolutions."""
     run_dir: str
 
     @property
@@ -62,8 +65,7 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
     written, and a directory that holds a run with other settings or other data.
     """
     run_dir = Path(run_dir)
-    open_dataset(config.data)
-    _check_model(config)
+    check_config(config, open_dataset(config.data))
     make_directory(run_dir)
     start_record(run_dir, config)
     finished = _finished(run_dir)
@@ -73,9 +75,20 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
     return _read_result(run_dir)
 
 
-def _check_model(config: TrainConfig) -> None:
+def check_config(config: TrainConfig, dataset: Dataset) -> None:
+    """InputError for settings that cannot be honoured together, on this data; nothing is built yet."""
     if config.model not in MODELS:
         raise InputError(f"unknown model {config.model!r}: expected one of {', '.join(MODELS)}")
+    finest = dataset.test.grid[0]
+    too_fine = [resolution for resolution in config.test_resolutions if not 0 < resolution <= finest]
+    if too_fine:
+        raise InputError(f"test resolution {too_fine[0]} is not on the test data: expected 1 to {finest}")
+    config.build_schedule()
+    for option in ("compile", "loss_scaling"):
+        if config.strategy == "fsdp" and getattr(config, option):
+            raise InputError(f"{option} does not work with strategy fsdp: expected strategy ddp")
+    if config.compile and config.monitor:
+        raise InputError("monitor looks at every layer and compile fuses them: expected one of the two")
 
 
 def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> None:
@@ -92,9 +105,10 @@ def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> N
         loop = Loop(engine, train_split, test_split, dataset.metadata, checkpoints, display, run_dir)
         loop.resume()
         position = loop.run()
-        loop.finish()
+        resolutions = loop.finish()
     if fabric.is_global_zero:
-        values = asdict(summarise(position, run_dir))
+        draw_curves(run_dir)
+        values = asdict(summarise(position, run_dir, resolutions))
         write_json(run_dir / "summary.json", {k: v for k, v in values.items() if k != "run_dir"})
     fabric.barrier()
 
@@ -110,7 +124,7 @@ def build_operator(config: TrainConfig, dataset: Dataset) -> Operator:
     return Operator(model, *normalizers)
 
 
-def summarise(position: Position, run_dir: Path) -> RunResult:
+def summarise(position: Position, run_dir: Path, resolutions: dict[str, dict[str, float]]) -> RunResult:
     """The result of a run: test errors of the last evaluation, the median rate, the largest memory."""
     rows: list[dict[str, Any]] = position.rows
     tested = [row for row in rows if row["test_l2"] is not None]
@@ -124,6 +138,7 @@ def summarise(position: Position, run_dir: Path) -> RunResult:
         samples_per_second=rates[len(rates) // 2] if rates else None,
         peak_memory_bytes=max((row["peak_memory_bytes"] or 0 for row in rows), default=0) or None,
         activation_bytes=max((row["activation_bytes"] or 0 for row in rows), default=0) or None,
+        resolutions=resolutions,
         run_dir=str(run_dir),
     )
 
