@@ -131,23 +131,52 @@ def wait_for(condition, process):
         time.sleep(0.01)
 
 
-def test_sigkill_then_sigterm_then_sigint_then_finish(settings, tmp_path):
-    config = settings.model_copy(update={"epochs": 300})
-    run_dir = tmp_path / "run"
-    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
-        before = set(Checkpoints(run_dir / "state", 9).files())
-        process = start(config, run_dir, tmp_path)
-        wait_for(lambda before=before: set(Checkpoints(run_dir / "state", 9).files()) - before, process)
-        os.kill(process.pid, number)
-        output, errors = process.communicate(timeout=60)
-        if number == signal.SIGKILL:
-            assert process.returncode == -signal.SIGKILL
-        else:
-            assert (process.returncode, output, "Traceback" in errors) == (0, "interrupted\n", False)
-            load(run_dir / "model.safetensors")
-    newest = read_sealed(Checkpoints(run_dir / "state", 9).files()[0])[1]
-    assert newest["position"]["batch"] + newest["position"]["epoch"] > 0
-    assert len(Checkpoints(run_dir / "state", 9).files()) <= config.keep
+def test_sigkill_and_resume(settings, whole, tmp_path):
+    """A real kill, of a process that is asked for nothing before."""
+    slow = settings.model_copy(update={"epochs": 500})
+    process = start(slow, tmp_path / "slow", tmp_path)
+    wait_for(lambda: len(Checkpoints(tmp_path / "slow" / "state", 9).files()) == 2, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    state = Checkpoints(tmp_path / "slow" / "state", 9).read(print)
+    assert state is not None
+    assert state[1]["position"]["step"] > 0
+    assert len(read_metrics(tmp_path / "slow")) >= state[1]["position"]["epoch"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("updates", [2, 3])  # within an epoch, and at its end
+def test_a_signal_saves_and_stops_and_the_run_goes_on(settings, whole, tmp_path, monkeypatch, number, updates):
+    original, before = Loop._account, signal.getsignal(number)
+
+    def signalling(self, update, batches):
+        original(self, update, batches)
+        if self.position.step == updates:
+            signal.raise_signal(number)
+
+    # Without periodic checkpoints within epochs, the one that the signal asks for is the one that counts.
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "_account", signalling)
+        result = train(settings.model_copy(update={"checkpoint_steps": None}), tmp_path, quiet=True)
+    assert result.status == "interrupted"
+    assert signal.getsignal(number) is before
+    load(tmp_path / "model.safetensors")
+    assert train(settings, tmp_path, quiet=True).status == "finished"
+    assert_same_run(tmp_path, whole)
+
+
+def test_a_second_sigint_stops_at_once(settings, tmp_path, monkeypatch):
+    original = Loop._account
+
+    def signalling(self, update, batches):
+        original(self, update, batches)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Loop, "_account", signalling)
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, tmp_path, quiet=True)
 
 
 def test_a_damaged_newest_checkpoint_falls_back_and_says_so(settings, whole, tmp_path, monkeypatch, capfd):

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from halfwave.precision import Policy
 from halfwave.training.checkpoints import Checkpoints
 from halfwave.training.devices import add_up
 from halfwave.training.engine import Batch, Engine, Update
@@ -133,8 +134,8 @@ class Loop:
         batches = [self._load(indices) for indices in group]
         if self._measures(len(group)):
             update, measured = self.engine.measured_update(batches, total, interrupted)
-            self.position.peak_memory_bytes = measured.peak_memory_bytes
-            self.position.activation_bytes = measured.activation_bytes
+            figures = [measured.peak_memory_bytes, measured.activation_bytes, self.position.step]
+            self.position.measured[self._policy.name] = figures
         else:
             update = self.engine.update(batches, total, interrupted)
             synchronize()
@@ -143,10 +144,20 @@ class Loop:
         return update
 
     def _measures(self, group: int) -> bool:
-        """Bytes are counted once an epoch, at its second update: by then the optimizer has its state."""
+        """Bytes are counted once per policy: every update of a policy holds the same.
+
+        Not at the first update, when the optimizer has no state yet, unless an epoch has no other.
+        """
         if self.config.compile or self.config.strategy == "fsdp":
             return False  # their allocations do not pass the dispatcher
-        return self.position.peak_memory_bytes is None and (self.position.batch > 0 or self.batches <= group)
+        known = self.position.measured.get(self._policy.name)
+        first = self.position.step == 0
+        return (not first or self.batches <= group) if known is None else (known[2] == 0 and not first)
+
+    @property
+    def _policy(self) -> Policy:
+        assert self.engine.policy is not None, "the policy is set before every update"
+        return self.engine.policy
 
     def _load(self, indices: Tensor) -> Batch:
         own = share(indices, self.fabric.global_rank, self.fabric.world_size)
@@ -167,13 +178,12 @@ class Loop:
         raise NonFiniteError(self._explain(group))
 
     def _promote(self) -> bool:
-        policy = self.engine.policy
-        assert policy is not None, "an update has a policy"
-        target = safer(policy)
+        target = safer(self._policy)
         if target is None:
             return False
-        self.display.say(f"non-finite values in epoch {self.position.epoch + 1} under {policy.name}: on with {target}")
-        promoted = [*self.position.promoted, policy.name]
+        left, epoch = self._policy.name, self.position.epoch + 1
+        self.display.say(f"non-finite values in epoch {epoch} under {left}: on with {target}")
+        promoted = [*self.position.promoted, left]
         if not self.engine.finite():
             self.resume()
         self.position.promoted = promoted
@@ -230,12 +240,12 @@ class Loop:
 
     def _row(self, errors: Mapping[str, float]) -> Row:
         position = self.position
-        assert self.engine.policy is not None, "an epoch has at least one update"
+        peak, activation, _ = position.measured.get(self._policy.name, (None, None, None))
         return {
             "epoch": position.epoch + 1,
             "step": position.step,
             "phase": position.phase,
-            "policy": self.engine.policy.name,
+            "policy": self._policy.name,
             "train_loss": position.mean_loss,
             "test_l2": errors.get("l2"),
             "test_h1": errors.get("h1"),
@@ -244,8 +254,8 @@ class Loop:
             "skipped_steps": position.skipped,
             "seconds": position.seconds,
             "samples_per_second": self.recorder.take_rate(),
-            "peak_memory_bytes": position.peak_memory_bytes,
-            "activation_bytes": position.activation_bytes,
+            "peak_memory_bytes": peak,
+            "activation_bytes": activation,
         }
 
     def finish(self) -> dict[str, dict[str, float]]:

@@ -28,8 +28,8 @@ class Position:
     samples: int = 0
     seconds: float = 0.0
     """Time in this epoch."""
-    peak_memory_bytes: int | None = None
-    activation_bytes: int | None = None
+    measured: dict[str, list[int]] = field(default_factory=dict)
+    """Per policy: peak and activation bytes of an update, and the update that was measured."""
     promoted: list[str] = field(default_factory=list)
     """Policies that gave non-finite values and were left for a safer one."""
     best: float | None = None
@@ -43,7 +43,6 @@ class Position:
         self.epoch += 1
         self.batch = self.samples = 0
         self.loss_sum = self.seconds = 0.0
-        self.peak_memory_bytes = self.activation_bytes = None
 
     def note_error(self, error: float | None) -> bool:
         """Take note of a test error, if there was an evaluation; True if it is the best so far."""
