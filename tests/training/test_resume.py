@@ -1,6 +1,8 @@
 """Exact resume: after a kill, a signal or a damaged checkpoint, the run ends as if nothing had happened."""
 
+import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -208,22 +210,28 @@ def test_no_usable_checkpoint_is_an_error_and_not_a_new_run(settings, tmp_path, 
     assert Checkpoints(tmp_path / "state", 9).files() == files
 
 
+@contextlib.contextmanager
+def files_up_to(size):
+    """The system refuses to let any file grow past `size` bytes, as a full disk would."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 def test_a_full_disk_is_reported_and_the_last_checkpoint_survives(settings, whole, tmp_path, monkeypatch):
-    import halfwave.training.sealed as sealed
-
-    original, count = sealed.save_file, [0]
-
-    def full(*arguments, **options):
-        count[0] += 1
-        if count[0] > 4:
-            raise OSError(28, "No space left on device")
-        original(*arguments, **options)
-
     with monkeypatch.context() as patch:
-        patch.setattr(sealed, "save_file", full)
-        with pytest.raises(InputError, match=r"cannot write .* No space left on device"):
+        stop_after(patch, 4)
+        with pytest.raises(Stop):
             train(settings, tmp_path, quiet=True)
-    assert Checkpoints(tmp_path / "state", 9).files()
-    assert not [p for p in (tmp_path / "state").iterdir() if p.name.startswith(".")]
+    before = Checkpoints(tmp_path / "state", 9).files()
+    for size in (2000, 0):  # room for the metrics but not for a checkpoint, and room for nothing
+        with files_up_to(size), pytest.raises(InputError, match="cannot write") as caught:
+            train(settings, tmp_path, quiet=True)
+        assert "\n" not in str(caught.value)
+        assert Checkpoints(tmp_path / "state", 9).files() == before
+        assert not [p for p in tmp_path.rglob(".*") if p.is_file()]
     train(settings, tmp_path, quiet=True)
     assert_same_run(tmp_path, whole)

@@ -1,15 +1,18 @@
 """train, end to end on a small dataset."""
 
+import io
 import json
 import math
 
 import pytest
 import torch
+from rich.console import Console
 
 from halfwave.data import open_dataset
 from halfwave.errors import InputError
 from halfwave.training import Operator, TrainConfig, evaluate, load, train, train_seeds
 from halfwave.training.evaluation import resample
+from halfwave.training.progress import Display
 from halfwave.training.records import read_metrics
 
 
@@ -162,6 +165,7 @@ def test_an_eight_epoch_schedule_shows_two_four_two_and_memory_in_order(write_da
         arguments={"n_modes": (16, 16), "hidden_channels": 32, "n_layers": 4},
         epochs=8,
         batch_size=4,
+        evaluate_every=8,
         precision="schedule",
         dtype="bf16",
     )
@@ -215,3 +219,33 @@ def test_settings_that_contradict_each_other_are_refused(config, tmp_path, chang
     with pytest.raises(InputError, match=match):
         train(config.model_copy(update=changes), tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_terminal_shows_a_bar_with_loss_rate_and_time_left():
+    console = Console(file=io.StringIO(), force_terminal=True, highlight=False, width=120)
+    with Display(total=10, console=console) as display:
+        display.begin(2)
+        display.batch(5, epoch=1, loss=0.25, rate=123.4)
+        display.say("a [note] in brackets")
+    text = console.file.getvalue()
+    assert "epoch 2  loss 0.25  123.4 samples/s" in text
+    assert "5/10" in text
+    assert "a [note] in brackets" in text
+
+
+def test_a_compiled_model_trains_as_an_eager_one(config, tmp_path, monkeypatch):
+    """Dynamo without a code generator: what is traced and what is not, in seconds instead of a minute."""
+    monkeypatch.setattr(torch.nn.Module, "compile", _trace)
+    small = config.model_copy(update={"arguments": {**config.arguments, "n_layers": 1}, "epochs": 1})
+    eager = train(small, tmp_path / "eager", quiet=True)
+    compiled = train(small.model_copy(update={"compile": True}), tmp_path / "compiled", quiet=True)
+    assert compiled.l2 == pytest.approx(eager.l2, rel=1e-5)
+    assert (compiled.peak_memory_bytes, eager.peak_memory_bytes > 0) == (None, True)
+    assert (
+        load(tmp_path / "compiled" / "model.safetensors").model.config
+        == load(tmp_path / "eager" / "model.safetensors").model.config
+    )
+
+
+def _trace(module):
+    module._compiled_call_impl = torch.compile(module._call_impl, backend="eager")

@@ -19,7 +19,7 @@ from halfwave.training.devices import add_up
 from halfwave.training.engine import Batch, Engine, Update
 from halfwave.training.evaluation import Samples, sum_errors
 from halfwave.training.interrupts import Interrupts
-from halfwave.training.measures import synchronize
+from halfwave.training.measures import synchronize, take_allocator_peak
 from halfwave.training.nonfinite import NonFiniteError, diagnose, promote, safer
 from halfwave.training.order import cut, epoch_order, share
 from halfwave.training.position import Position
@@ -256,6 +256,7 @@ class Loop:
             "samples_per_second": self.recorder.take_rate(),
             "peak_memory_bytes": peak,
             "activation_bytes": activation,
+            "allocator_peak_bytes": take_allocator_peak(self.fabric.device),
         }
 
     def finish(self) -> dict[str, dict[str, float]]:

@@ -18,6 +18,7 @@ from halfwave.training.environment import describe_environment
 COLUMNS = (
     "epoch", "step", "phase", "policy", "train_loss", "test_l2", "test_h1", "learning_rate", "loss_scale",
     "skipped_steps", "seconds", "samples_per_second", "peak_memory_bytes", "activation_bytes",
+    "allocator_peak_bytes",
 )  # fmt: skip
 
 Row = dict[str, Any]
