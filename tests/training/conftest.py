@@ -11,14 +11,16 @@ from halfwave.training import TrainConfig
 ARGUMENTS = {"n_modes": (4, 4), "in_channels": 1, "out_channels": 1, "hidden_channels": 6, "n_layers": 2}
 
 
-def _write_dataset(path, n_train=12, n_test=4, grid=(10, 12), seed=0):
-    """y is x smoothed along both axes: learnable, and cheap to make."""
+def _write_dataset(path, n_train=12, n_test=4, grid=(10, 12), seed=0, offset=0.0):
+    """x is a sum of three waves and y its smoothed square: learnable, and cheap to make."""
     rng = np.random.default_rng(seed)
+    axes = np.meshgrid(*(2 * np.pi * np.arange(n) / n for n in grid), indexing="ij")
+    waves = np.stack([np.sin(axes[0]), np.cos(axes[1]), np.sin(axes[0] + axes[1])])
     with h5py.File(path, "w") as file:
         file.attrs["metadata"] = '{"equation": "smoothing"}'
         for split, count in (("train", n_train), ("test", n_test)):
-            x = rng.standard_normal((count, 1, *grid)).astype(np.float32)
-            y = sum(np.roll(x, shift, axis) for axis in (2, 3) for shift in (-1, 0, 1)) / 6 + 0.5
+            x = np.tensordot(rng.standard_normal((count, 1, 3)), waves, 1).astype(np.float32) + np.float32(offset)
+            y = sum(np.roll(x**2, shift, axis) for axis in (2, 3) for shift in (-1, 0, 1)) / 6 + 0.5
             file[f"{split}/x"], file[f"{split}/y"] = x, y.astype(np.float32)
     return path
 

@@ -132,6 +132,16 @@ def test_sphere_h1_of_harmonics_has_the_analytic_value():
     assert flat == pytest.approx(0.1, rel=1e-8)
 
 
+@pytest.mark.parametrize(("name", "expected"), [("l2", 0.1), ("h1", 0.1 * math.sqrt(7 / 3))])
+def test_shallow_water_is_measured_on_the_sphere_with_its_poles(name, expected):
+    loss = build_loss(name, {"name": "shallow-water"})
+    theta = torch.linspace(0, math.pi, 129, dtype=torch.float64)[:, None]
+    phi = torch.arange(64, dtype=torch.float64) * (2 * math.pi / 64)
+    y1 = math.sqrt(3.0) * torch.cos(theta).expand(129, 64)
+    y2 = math.sqrt(15.0) * torch.sin(theta) * torch.cos(theta) * torch.cos(phi)
+    assert float(loss((y1 + 0.1 * y2)[None, None], y1[None, None])) == pytest.approx(expected, rel=2e-3)
+
+
 def test_bad_arguments_are_named():
     p, y = fields((12, 10))
     with pytest.raises(InputError, match=r"unknown loss 'l7': expected one of l2, h1"):
@@ -148,4 +158,6 @@ def test_bad_arguments_are_named():
 
 def test_build_loss_follows_the_dataset():
     assert build_loss("h1", {"periodic": True, "lengths": [2, 3]}) == RelativeH1("spectral", True, (2.0, 3.0))
+    tau = 2 * math.pi
+    assert build_loss("h1", {"name": "navier-stokes"}) == RelativeH1("spectral", True, (tau, tau))
     assert build_loss("h1", {}) == RelativeH1("difference", False, None)

@@ -1,10 +1,12 @@
 """The byte counter against hand-counted cases, exactly."""
 
+import neuralop.models
 import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from halfwave.models import FNO
 from halfwave.training.measures import LiveBytes, measure_step, samples_per_second, training_step
 
 FLOAT = 4
@@ -151,3 +153,30 @@ def test_throughput_counts_steps_after_warm_up():
     rate = samples_per_second(lambda: calls.append(1), samples=8, steps=5, warm_up=3)
     assert len(calls) == 8
     assert rate > 0
+
+
+@pytest.mark.parametrize("build", [neuralop.models.FNO, FNO])
+def test_an_operators_activations_cover_what_autograd_saves(build):
+    """An independent count, of a peer's model and of ours: the storages that autograd saves in the forward pass."""
+    model = build(n_modes=(8, 8), in_channels=1, out_channels=1, hidden_channels=8, n_layers=2)
+    optimizer = torch.optim.AdamW(model.parameters())
+    batch = (torch.randn(2, 1, 32, 32), torch.randn(2, 1, 32, 32))
+    training_step(model, dot, optimizer, batch)
+    held = {t.untyped_storage()._cdata for t in (*model.parameters(), *batch)}
+    saved = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        saved[storage._cdata] = storage  # holding it keeps its address its own
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = dot(model(batch[0]), batch[1])
+    expected = sum(storage.nbytes() for address, storage in saved.items() if address not in held)
+    del loss
+    saved.clear()
+    measured = measure_step(model, dot, optimizer, batch)
+    assert expected > 0
+    assert expected <= measured.activation_bytes <= 3 * expected
+    largest = sum((measured.parameter_bytes, measured.gradient_bytes, measured.optimizer_bytes, measured.batch_bytes))
+    assert measured.peak_memory_bytes <= largest + measured.activation_bytes

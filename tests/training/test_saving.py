@@ -150,5 +150,13 @@ def test_sealed_files_hold_any_tensor_and_json(tmp_path):
     assert all(torch.equal(read[name], tensors[name]) and read[name].dtype == tensors[name].dtype for name in tensors)
 
 
+def test_headers_of_every_length_are_read(tmp_path):
+    """A length whose first byte is 0x80 looks like the beginning of a pickle, and is none."""
+    path = tmp_path / "s.safetensors"
+    for padding in range(0, 264, 8):
+        write_sealed(path, {"a": torch.zeros(1)}, {"padding": "x" * padding})
+        assert len(read_sealed(path)[1]["padding"]) == padding
+
+
 def test_build_model_is_what_load_uses(file):
     assert type(load(file)) is type(build_model("FNO", read_sealed(file)[1]["arguments"]))

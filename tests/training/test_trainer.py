@@ -1,15 +1,18 @@
 """train, end to end on a small dataset."""
 
+import io
 import json
 import math
 
 import pytest
 import torch
+from rich.console import Console
 
 from halfwave.data import open_dataset
 from halfwave.errors import InputError
-from halfwave.training import Operator, TrainConfig, evaluate, load, train
+from halfwave.training import Operator, TrainConfig, evaluate, load, train, train_seeds
 from halfwave.training.evaluation import resample
+from halfwave.training.progress import Display
 from halfwave.training.records import read_metrics
 
 
@@ -29,7 +32,7 @@ def test_a_run_directory_is_complete(run):
     assert TrainConfig(**record["config"]) == config
     assert torch.__version__.startswith(record["environment"]["packages"]["torch"].split("+")[0])
     assert {p.name.split(".")[0] for p in run_dir.iterdir()} == {
-        "best", "config", "events", "metrics", "model", "state", "summary",
+        "best", "config", "curves", "events", "metrics", "model", "state", "summary",
     }  # fmt: skip
     assert json.loads((run_dir / "summary.json").read_text())["l2"] == result.l2
 
@@ -123,3 +126,126 @@ def test_resampling_takes_every_kth_point_or_interpolates_and_never_invents():
     assert resample(fields, None) is fields
     with pytest.raises(InputError, match="finer than the data"):
         resample(fields, 16)
+
+
+def test_errors_at_several_resolutions_come_with_the_result(config, tmp_path):
+    result = train(config.model_copy(update={"test_resolutions": (5, 10)}), tmp_path, quiet=True)
+    operator, dataset = load(tmp_path / "model.safetensors"), open_dataset(config.data)
+    assert set(result.resolutions) == {"5", "10"}
+    assert result.resolutions["10"]["l2"] == result.l2
+    coarse = evaluate(operator, dataset.test, resolution=5)
+    assert result.resolutions["5"] == pytest.approx(coarse, rel=1e-5)
+    with pytest.raises(InputError, match="test resolution 64 is not on the test data: expected 1 to 10"):
+        train(config.model_copy(update={"test_resolutions": (64,)}), tmp_path / "b", quiet=True)
+
+
+def test_early_stopping_ends_a_run_that_gets_no_better(config, tmp_path):
+    stuck = config.model_copy(update={"learning_rate": 1e-30, "weight_decay": 0.0, "epochs": 9, "patience": 2})
+    result = train(stuck, tmp_path, quiet=True)
+    assert (result.status, result.epochs) == ("early", 3)
+    assert train(stuck, tmp_path, quiet=True) == result
+
+
+def test_several_seeds_give_mean_and_deviation_and_are_not_run_twice(config, tmp_path):
+    summary = train_seeds(config, tmp_path, 2, quiet=True)
+    values = [json.loads((tmp_path / f"seed-{i}" / "summary.json").read_text())["l2"] for i in (0, 1)]
+    assert summary["l2"]["values"] == values
+    assert summary["l2"]["mean"] == pytest.approx(sum(values) / 2)
+    assert summary["l2"]["std"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert (
+        train_seeds(config, tmp_path, 2, quiet=True) == summary == json.loads((tmp_path / "summary.json").read_text())
+    )
+    with pytest.raises(InputError, match="at least 1"):
+        train_seeds(config, tmp_path, 0)
+
+
+def test_an_eight_epoch_schedule_shows_two_four_two_and_memory_in_order(write_dataset, tmp_path):
+    config = TrainConfig(
+        data=str(write_dataset(tmp_path / "128.h5", n_train=4, n_test=1, grid=(128, 128))),
+        arguments={"n_modes": (16, 16), "hidden_channels": 32, "n_layers": 4},
+        epochs=8,
+        batch_size=4,
+        evaluate_every=8,
+        precision="schedule",
+        dtype="bf16",
+    )
+    rows = train(config, tmp_path / "run", quiet=True).rows
+    assert [row["policy"] for row in rows] == ["mixed"] * 2 + ["amp"] * 4 + ["full"] * 2
+    mixed, amp, full = (rows[i]["peak_memory_bytes"] for i in (1, 4, 7))
+    assert mixed < amp < full
+
+
+def test_recomputation_saves_memory_and_changes_nothing(data_file, tmp_path):
+    arguments = {"n_modes": (4, 4), "hidden_channels": 16, "n_layers": 4}
+    plain, recomputed = (
+        train(
+            TrainConfig(data=str(data_file), arguments=arguments, epochs=1, precision="full", recompute=recompute),
+            tmp_path / str(recompute),
+            quiet=True,
+        )
+        for recompute in (False, True)
+    )
+    assert recomputed.activation_bytes < plain.activation_bytes
+    assert recomputed.l2 == plain.l2
+
+
+def test_reading_batches_from_the_file_gives_the_same_run(config, tmp_path):
+    inside = train(config, tmp_path / "a", quiet=True)
+    outside = train(config.model_copy(update={"in_memory": False}), tmp_path / "b", quiet=True)
+    assert inside.l2 == outside.l2
+
+
+def test_a_log_has_a_line_per_epoch_with_loss_rate_and_time_left(config, tmp_path, capfd):
+    train(config.model_copy(update={"epochs": 3}), tmp_path)
+    lines = capfd.readouterr().err.splitlines()
+    epochs = [line for line in lines if line.startswith("epoch ")]
+    assert len(epochs) == 3
+    assert "train loss" in epochs[0]
+    assert "samples/s" in epochs[0]
+    assert "left" in epochs[0]
+    assert "left" not in epochs[2]
+    assert not any("\x1b" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"strategy": "fsdp", "compile": True}, "compile does not work with strategy fsdp"),
+        ({"monitor": True, "compile": True}, "expected one of the two"),
+        ({"phases": ((1.0, "full"),)}, "expected precision=schedule"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(config, tmp_path, changes, match):
+    with pytest.raises(InputError, match=match):
+        train(config.model_copy(update=changes), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_terminal_shows_a_bar_with_loss_rate_and_time_left():
+    console = Console(file=io.StringIO(), force_terminal=True, highlight=False, width=120)
+    with Display(total=10, console=console) as display:
+        display.begin(2)
+        display.batch(5, epoch=1, loss=0.25, rate=123.4)
+        display.say("a [note] in brackets")
+    text = console.file.getvalue()
+    assert "epoch 2  loss 0.25  123.4 samples/s" in text
+    assert "5/10" in text
+    assert "a [note] in brackets" in text
+
+
+def test_a_compiled_model_trains_as_an_eager_one(config, tmp_path, monkeypatch):
+    """Dynamo without a code generator: what is traced and what is not, in seconds instead of a minute."""
+    monkeypatch.setattr(torch.nn.Module, "compile", _trace)
+    small = config.model_copy(update={"arguments": {**config.arguments, "n_layers": 1}, "epochs": 1})
+    eager = train(small, tmp_path / "eager", quiet=True)
+    compiled = train(small.model_copy(update={"compile": True}), tmp_path / "compiled", quiet=True)
+    assert compiled.l2 == pytest.approx(eager.l2, rel=1e-5)
+    assert (compiled.peak_memory_bytes, eager.peak_memory_bytes > 0) == (None, True)
+    assert (
+        load(tmp_path / "compiled" / "model.safetensors").model.config
+        == load(tmp_path / "eager" / "model.safetensors").model.config
+    )
+
+
+def _trace(module):
+    module._compiled_call_impl = torch.compile(module._call_impl, backend="eager")

@@ -5,12 +5,15 @@ from halfwave.training.evaluation import evaluate
 from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
 from halfwave.training.measures import LiveBytes, StepMeasure, measure_step, samples_per_second
 from halfwave.training.operator import Operator
+from halfwave.training.ranges import RangeMonitor
 from halfwave.training.saving import load, save
+from halfwave.training.seeds import train_seeds
 from halfwave.training.trainer import RunResult, train
 
 __all__ = [
     "LiveBytes",
     "Operator",
+    "RangeMonitor",
     "RelativeH1",
     "RelativeL2",
     "RunResult",
@@ -23,4 +26,5 @@ __all__ = [
     "samples_per_second",
     "save",
     "train",
+    "train_seeds",
 ]

@@ -49,12 +49,14 @@ def spectral(u: Tensor, dim: int, length: float) -> Tensor:
 def on_sphere(u: Tensor, colatitude: Tensor) -> tuple[Tensor, Tensor]:
     """The surface gradient (∂u/∂θ, 1/sin θ ∂u/∂φ) on the unit sphere, u of shape (..., latitude, longitude).
 
-    `colatitude` θ holds the latitudes' angles in (0, π), in any monotone order and spacing (Gauss or equiangular);
-    θ-derivatives are second-order differences on that grid, φ-derivatives spectral. A pole itself is refused: 1/sin θ.
+    `colatitude` θ holds the latitudes' angles in [0, π], in any monotone order and spacing (Gauss or equiangular);
+    θ-derivatives are second-order differences on that grid, φ-derivatives spectral. On a pole, where longitude has no
+    meaning, the second component is zero.
     """
     theta = colatitude.to(u)
-    if theta.shape != (u.shape[-2],) or float(theta.sin().min()) <= 1e-6:
-        raise InputError(f"colatitudes must be {u.shape[-2]} angles strictly inside (0, pi), got {tuple(theta.shape)}")
+    if theta.shape != (u.shape[-2],):
+        raise InputError(f"a field with {u.shape[-2]} latitudes was given {theta.numel()} colatitudes")
     (north_south,) = torch.gradient(u, spacing=(theta,), dim=-2, edge_order=2)
-    east_west = spectral(u, u.ndim - 1, 2 * math.pi) / theta.sin()[:, None]
-    return north_south, east_west
+    sine = theta.sin()
+    inverse = torch.where(sine > 1e-6, 1 / sine.clamp(min=1e-6), torch.zeros_like(sine))
+    return north_south, spectral(u, u.ndim - 1, 2 * math.pi) * inverse[:, None]

@@ -16,18 +16,26 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import AdamW
-from torch.optim.lr_scheduler import LambdaLR
 
 from halfwave.models import set_precision
 from halfwave.precision import Policy
 from halfwave.training.config import TrainConfig
+from halfwave.training.devices import add_up, distribute, like, whole
 from halfwave.training.losses import Loss
 from halfwave.training.measures import StepMeasure, measure
 from halfwave.training.operator import Operator
 from halfwave.training.randomness import random_states, restore_random_states
+from halfwave.training.recompute import recompute_blocks
 from halfwave.training.saving import load_tensors
 
-Pair = tuple[Tensor, Tensor]
+
+@dataclass(frozen=True)
+class Batch:
+    """One process's share of a batch; `weight` 0 marks a sample that only fills an empty share."""
+
+    x: Tensor
+    y: Tensor
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,8 @@ class Update:
 
     loss_sum: float
     samples: int
-    applied: bool = True
+    applied: bool
+    interrupted: bool = False
 
     @property
     def finite(self) -> bool:
@@ -48,9 +57,13 @@ class Engine:
 
     def __init__(self, fabric: Fabric, operator: Operator, loss: Loss, config: TrainConfig, total_steps: int) -> None:
         self.fabric, self.operator, self.loss, self.config = fabric, operator, loss, config
-        self.module = fabric.setup_module(operator)
+        if config.recompute:
+            recompute_blocks(operator.model)
+        if config.compile:
+            operator.model.compile()
+        self.module = distribute(fabric, operator, config.strategy)
         self.optimizer = build_optimizer(self.module, config)
-        self.scheduler = LambdaLR(self.optimizer, _factor(config.scheduler, total_steps))
+        self.total_steps = total_steps
         self.scaler = torch.amp.GradScaler(fabric.device.type, enabled=config.loss_scaling)
         self.policy: Policy | None = None
 
@@ -60,39 +73,60 @@ class Engine:
             set_precision(self.operator.model, policy)
             self.policy = policy
 
-    def update(self, batches: Sequence[Pair], total: int) -> Update:
+    def set_step(self, step: int) -> None:
+        """Set the learning rate of an update; it depends on the number of updates before it alone."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate(step)
+
+    def learning_rate(self, step: int) -> float:
+        """Constant, or a cosine from the config's rate at the first update to zero after the last."""
+        if self.config.scheduler == "constant":
+            return self.config.learning_rate
+        return self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, step / self.total_steps)))
+
+    def update(self, batches: Sequence[Batch], total: int, interrupted: bool = False) -> Update:
         """One update from this process's shares of a group of batches; `total` counts the samples of all shares."""
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
-        loss_sum = self._backward(batches, total)
-        result = Update(loss_sum, total)
-        if not result.finite:
-            return Update(loss_sum, total, applied=False)
-        applied = self._step()
-        self.scheduler.step()
-        return Update(loss_sum, total, applied)
+        loss_sum, interrupted = self._backward(batches, total, interrupted)
+        # Without loss scaling a non-finite loss must not reach the weights; with it, the scaler sees to that.
+        applied = (math.isfinite(loss_sum) or self.config.loss_scaling) and self._step()
+        return Update(loss_sum, total, applied, interrupted)
 
-    def measured_update(self, batches: Sequence[Pair], total: int) -> tuple[Update, StepMeasure]:
+    def measured_update(self, *arguments: Any) -> tuple[Update, StepMeasure]:
         """The same update under the byte counter."""
         results: list[Update] = []
-        tensors = [tensor for pair in batches for tensor in pair]
-        measured = measure(lambda: results.append(self.update(batches, total)), self.operator, self.optimizer, tensors)
+        tensors = [tensor for batch in arguments[0] for tensor in (batch.x, batch.y)]
+        measured = measure(lambda: results.append(self.update(*arguments)), self.operator, self.optimizer, tensors)
         return results[0], measured
 
-    def _backward(self, batches: Sequence[Pair], total: int) -> float:
-        """Gradients of the mean loss over the group; returns the sum of losses over all processes."""
+    def _backward(self, batches: Sequence[Batch], total: int, interrupted: bool) -> tuple[float, bool]:
+        """Gradients of the mean loss over the group; returns the sum of losses, and whether any process must stop."""
         ranks = self.fabric.world_size
-        loss_sum = torch.zeros((), device=self.fabric.device, dtype=torch.float64)
-        for i, (x, y) in enumerate(batches):
-            with self.fabric.no_backward_sync(self.module, enabled=i + 1 < len(batches)):
-                local = self.loss.per_sample(self.module(x), y).sum()
+        sums = torch.tensor([0.0, float(interrupted)], device=self.fabric.device, dtype=torch.float64)
+        for i, batch in enumerate(batches):
+            with self._synchronised(i + 1 == len(batches)):
+                local = self.loss.per_sample(self.module(batch.x), batch.y).sum() * batch.weight
                 # Processes average their gradients, so the factor `ranks` makes the average a sum over all samples.
-                self.fabric.backward(self.scaler.scale(local * (ranks / total)))
-            loss_sum += local.detach()
-        return float(add_up(self.fabric, loss_sum))
+                self.scaler.scale(local * (ranks / total)).backward()
+            sums[0] += local.detach()
+        loss_sum, stops = add_up(self.fabric, sums).tolist()
+        return loss_sum, stops > 0
+
+    def _synchronised(self, last: bool) -> Any:
+        """Gradients are exchanged between processes once per update, in the backward pass of its last batch."""
+        if self.config.strategy == "fsdp":
+            self.module.set_requires_gradient_sync(last)  # type: ignore[operator]
+            return torch.enable_grad()
+        return self.fabric.no_backward_sync(self.module, enabled=not last)  # type: ignore[arg-type]
 
     def _step(self) -> bool:
         """Clip and apply the gradients; False if they were not finite and the weights stayed."""
+        if not self.config.loss_scaling:
+            if not self._gradients_usable():
+                return False
+            self.optimizer.step()
+            return True
         if self.config.clip is not None:
             self.scaler.unscale_(self.optimizer)
             nn.utils.clip_grad_norm_(self.module.parameters(), self.config.clip)
@@ -101,46 +135,53 @@ class Engine:
         self.scaler.update()
         return self.scaler.get_scale() >= scale
 
-    @property
-    def learning_rate(self) -> float:
-        return self.optimizer.param_groups[0]["lr"]
+    def _gradients_usable(self) -> bool:
+        """Clip; look at the norm only where it is needed, as it is one more pass over all gradients."""
+        if self.config.clip is None and self.config.on_nonfinite == "stop":
+            return True
+        largest = math.inf if self.config.clip is None else self.config.clip
+        norm = nn.utils.clip_grad_norm_(self.module.parameters(), largest)
+        return math.isfinite(float(whole(norm)))
 
     @property
     def loss_scale(self) -> float | None:
         return self.scaler.get_scale() if self.config.loss_scaling else None
 
+    def finite(self) -> bool:
+        """True when every parameter is finite on every process."""
+        bad = sum(bool((~torch.isfinite(p.detach())).any()) for p in _local(self.module.parameters()))
+        return not bool(add_up(self.fabric, torch.tensor(float(bad))))
+
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All tensors and JSON values that decide how training goes on."""
-        tensors = {f"model.{name}": t for name, t in self.operator.model.state_dict().items()}
+        """All tensors and JSON values that decide how training goes on. Every process must call this together."""
+        tensors = {f"model.{name}": whole(t) for name, t in self.operator.model.state_dict().items()}
         optimizer = self.optimizer.state_dict()
-        tensors |= {f"optimizer.{i}.{k}": t for i, entry in optimizer["state"].items() for k, t in entry.items()}
+        for i, entry in optimizer["state"].items():
+            tensors |= {f"optimizer.{i}.{key}": whole(t) for key, t in entry.items()}
         random_tensors, random_values = random_states()
         tensors |= {f"random.{name}": t for name, t in random_tensors.items()}
-        scheduler = {k: v for k, v in self.scheduler.state_dict().items() if k != "lr_lambdas"}
-        values = {"groups": optimizer["param_groups"], "scheduler": scheduler, "scaler": self.scaler.state_dict()}
-        return tensors, {**values, "random": random_values}
+        return tensors, {
+            "groups": optimizer["param_groups"],
+            "scaler": self.scaler.state_dict(),
+            "policy": None if self.policy is None else self.policy.to_dict(),
+            "random": random_values,
+        }
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Put back what `state` took out."""
+        """Put back what `state` took out, in whatever shards this run has."""
         load_tensors(self.operator.model, _under("model.", tensors), "the checkpoint")
+        parameters = list(self.optimizer.param_groups[0]["params"])
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in _under("optimizer.", tensors).items():
             index, key = name.split(".", 1)
-            state.setdefault(int(index), {})[key] = tensor
+            own = parameters[int(index)]
+            state.setdefault(int(index), {})[key] = like(own, tensor) if tensor.shape == own.shape else tensor
         self.optimizer.load_state_dict({"state": state, "param_groups": values["groups"]})
-        self.scheduler.load_state_dict({**values["scheduler"], "lr_lambdas": [None]})
         if values["scaler"]:
             self.scaler.load_state_dict(values["scaler"])
+        if values["policy"] is not None:
+            self.set_policy(Policy.from_dict(values["policy"]))
         restore_random_states(_under("random.", tensors), values["random"])
-
-
-def add_up(fabric: Fabric, value: Tensor) -> Tensor:
-    """The sum of a tensor over all processes."""
-    if fabric.world_size == 1:
-        return value
-    total = fabric.all_reduce(value, reduce_op="sum")
-    assert isinstance(total, Tensor)
-    return total
 
 
 def build_optimizer(module: nn.Module, config: TrainConfig) -> AdamW:
@@ -150,12 +191,9 @@ def build_optimizer(module: nn.Module, config: TrainConfig) -> AdamW:
     return AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=fused)
 
 
-def _factor(scheduler: str, total_steps: int) -> Any:
-    """The learning rate as a share of the first: a function of the step alone."""
-    if scheduler == "constant":
-        return lambda step: 1.0
-    return lambda step: 0.5 * (1 + math.cos(math.pi * min(1.0, step / total_steps)))
-
-
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+
+
+def _local(tensors: Any) -> list[Tensor]:
+    return [t.to_local() if hasattr(t, "to_local") else t for t in tensors]

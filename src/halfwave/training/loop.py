@@ -1,26 +1,36 @@
-"""The one loop: epochs of updates, each epoch closed by an evaluation, a row and a checkpoint."""
+"""The one loop: epochs of updates, each epoch closed by an evaluation, a row and a checkpoint.
+
+On several processes every one runs the same loop on its share of the data; only the first writes.
+"""
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from halfwave.errors import InputError
+from halfwave.precision import Policy
 from halfwave.training.checkpoints import Checkpoints
-from halfwave.training.engine import Engine, Pair, Update, add_up
+from halfwave.training.devices import add_up
+from halfwave.training.engine import Batch, Engine, Update
 from halfwave.training.evaluation import Samples, sum_errors
-from halfwave.training.measures import synchronize
+from halfwave.training.interrupts import Interrupts
+from halfwave.training.measures import synchronize, take_allocator_peak
+from halfwave.training.nonfinite import NonFiniteError, diagnose, promote, safer
 from halfwave.training.order import cut, epoch_order, share
 from halfwave.training.position import Position
 from halfwave.training.progress import Display
-from halfwave.training.records import Board, Row, write_metrics
-from halfwave.training.saving import save
+from halfwave.training.ranges import RangeMonitor
+from halfwave.training.records import Recorder, Row
+from halfwave.training.saving import model_file
+from halfwave.training.sealed import write_sealed
+
+# Loss scaling halves its scale at every skipped step: after so many in a row it is 1e-15 of what it was.
+_SKIPS_IN_A_ROW = 50
 
 
 class Loop:
@@ -29,7 +39,6 @@ class Loop:
     def __init__(
         self,
         engine: Engine,
-        position: Position,
         train: Samples,
         test: Samples,
         metadata: Mapping[str, Any],
@@ -37,131 +46,236 @@ class Loop:
         display: Display,
         run_dir: Path,
     ) -> None:
-        self.engine, self.position, self.config, self.fabric = engine, position, engine.config, engine.fabric
+        self.engine, self.config, self.fabric = engine, engine.config, engine.fabric
         self.train, self.test, self.metadata = train, test, metadata
         self.checkpoints, self.display, self.run_dir = checkpoints, display, run_dir
         self.schedule = self.config.build_schedule(self.fabric.device.type)
         self.batches = -(-len(train) // self.config.batch_size)
-        self._times: list[float] = []  # seconds per sample of the updates in this epoch
+        self.position = Position()
+        self.monitor = RangeMonitor(engine.operator.model)
+        self.recorder = Recorder(run_dir, writes=self.fabric.is_global_zero)
 
-    def run(self) -> None:
-        """All epochs that are left."""
-        write_metrics(self.run_dir, self.position.rows)
-        board = Board(self.run_dir, self.position.rows)
+    def resume(self) -> None:
+        """Go to the newest checkpoint, if there is one."""
+        found = self.checkpoints.read(self.display.say)
+        if found is not None:
+            tensors, values = found
+            self.engine.restore(tensors, values["engine"])
+            self.position = Position.from_dict(values["position"])
+            self.monitor.restore(values["ranges"])
+            self.display.say(f"resuming in epoch {self.position.epoch + 1} after {self.position.batch} batches")
+
+    def run(self) -> Position:
+        """All epochs that are left, or until a signal or early stopping; the position's status says which."""
+        self.recorder.begin(self.position.rows)
         self.display.begin(self._done)
-        while self.position.epoch < self.config.epochs:
-            self._run_epoch()
-            row = self._close_epoch()
-            board.add(row)
-            self.display.epoch(row, self._done)
-        self.position.status = "finished"
-        board.close()
+        with Interrupts(worker=self.fabric.world_size > 1) as interrupts:
+            if self.config.monitor:
+                with self.monitor:
+                    self._run(interrupts)
+            else:
+                self._run(interrupts)
+        self.recorder.close()
+        return self.position
+
+    def _run(self, interrupts: Interrupts) -> None:
+        if self.config.on_nonfinite == "promote" and not self.checkpoints.files():
+            self._checkpoint()  # something to go back to
+        while (status := self._status()) == "running":
+            end = self._run_epoch(interrupts)
+            if end == "interrupted":
+                self._checkpoint()
+                status = end
+                break
+            if end == "complete":
+                self._close_epoch()
+        self.position.status = status
+
+    def _status(self) -> str:
+        if self.position.epoch >= self.config.epochs:
+            return "finished"
+        patience = self.config.patience
+        return "early" if patience is not None and self.position.stale >= patience else "running"
 
     @property
     def _done(self) -> int:
         return self.position.epoch * self.batches + self.position.batch
 
-    @property
-    def _progress(self) -> float:
-        return self._done / (self.config.epochs * self.batches)
-
-    def _run_epoch(self) -> None:
+    def _run_epoch(self, interrupts: Interrupts) -> Literal["complete", "interrupted", "rewound"]:
+        """The rest of an epoch, unless a signal ends it or bad weights send the run back to a checkpoint."""
         position, config = self.position, self.config
         order = cut(epoch_order(config.seed, position.epoch, len(self.train)), config.batch_size)
-        self._times = []
         while position.batch < self.batches:
-            self.engine.set_policy(self.schedule.policy_at(self._progress))
+            self._prepare()
             group = order[position.batch : position.batch + config.accumulate]
-            self._account(self._update(group), len(group))
-            if (
-                config.checkpoint_steps
-                and position.step % config.checkpoint_steps == 0
-                and position.batch < self.batches
-            ):
-                self._checkpoint()
+            update = self._update(group, interrupts.requested)
+            if self._accept(update, group):
+                self._account(update, len(group))
+            if self.position is not position:
+                return "rewound"
+            if position.batch < self.batches:
+                if update.interrupted:
+                    return "interrupted"
+                if config.checkpoint_steps and position.step % config.checkpoint_steps == 0:
+                    self._checkpoint()
+        return "complete"
 
-    def _update(self, group: list[Tensor]) -> Update:
+    def _prepare(self) -> None:
+        """Policy and learning rate of the next update, from the position alone."""
+        progress = self._done / (self.config.epochs * self.batches)
+        self.position.phase = self.schedule.phase_at(progress)
+        self.engine.set_policy(promote(self.schedule.policy_at(progress), self.position.promoted))
+        self.engine.set_step(self.position.step)
+        self.monitor.step = self.position.step
+
+    def _update(self, group: list[Tensor], interrupted: bool) -> Update:
         start = time.perf_counter()
         total = sum(len(indices) for indices in group)
         batches = [self._load(indices) for indices in group]
-        # Once an epoch, at its second update: by then the optimizer has its state.
-        if self.position.peak_memory_bytes is None and (self.position.batch or self.batches <= len(group)):
-            update, measured = self.engine.measured_update(batches, total)
-            self.position.peak_memory_bytes = measured.peak_memory_bytes
-            self.position.activation_bytes = measured.activation_bytes
+        if self._measures(len(group)):
+            update, measured = self.engine.measured_update(batches, total, interrupted)
+            figures = [measured.peak_memory_bytes, measured.activation_bytes, self.position.step]
+            self.position.measured[self._policy.name] = figures
         else:
-            update = self.engine.update(batches, total)
+            update = self.engine.update(batches, total, interrupted)
             synchronize()
-            self._times.append((time.perf_counter() - start) / total)
+            self.recorder.time(total, time.perf_counter() - start)
         self.position.seconds += time.perf_counter() - start
         return update
 
-    def _load(self, indices: Tensor) -> Pair:
-        x, y = self.train[share(indices, self.fabric.global_rank, self.fabric.world_size)]
-        return x.to(self.fabric.device), y.to(self.fabric.device)
+    def _measures(self, group: int) -> bool:
+        """Bytes are counted once per policy: every update of a policy holds the same.
+
+        Not at the first update, when the optimizer has no state yet, unless an epoch has no other.
+        """
+        if self.config.compile or self.config.strategy == "fsdp":
+            return False  # their allocations do not pass the dispatcher
+        known = self.position.measured.get(self._policy.name)
+        first = self.position.step == 0
+        return (not first or self.batches <= group) if known is None else (known[2] == 0 and not first)
+
+    @property
+    def _policy(self) -> Policy:
+        assert self.engine.policy is not None, "the policy is set before every update"
+        return self.engine.policy
+
+    def _load(self, indices: Tensor) -> Batch:
+        own = share(indices, self.fabric.global_rank, self.fabric.world_size)
+        # Every process takes part in every exchange, so one without samples goes through the motions.
+        x, y = self.train[own if len(own) else indices[:1]]
+        return Batch(x.to(self.fabric.device), y.to(self.fabric.device), float(len(own) > 0))
+
+    def _accept(self, update: Update, group: list[Tensor]) -> bool:
+        """True to go on with the next batch, False to take this one again under a safer policy."""
+        position, config = self.position, self.config
+        position.skips_in_a_row = 0 if update.applied else position.skips_in_a_row + 1
+        hopeless = position.skips_in_a_row >= min(_SKIPS_IN_A_ROW, -(-self.batches // config.accumulate))
+        tolerated = config.loss_scaling or config.on_nonfinite == "skip"
+        if update.applied or (tolerated and not hopeless):
+            return True
+        if config.on_nonfinite == "promote" and self._promote():
+            return False
+        raise NonFiniteError(self._explain(group))
+
+    def _promote(self) -> bool:
+        target = safer(self._policy)
+        if target is None:
+            return False
+        left, epoch = self._policy.name, self.position.epoch + 1
+        self.display.say(f"non-finite values in epoch {epoch} under {left}: on with {target}")
+        promoted = [*self.position.promoted, left]
+        if not self.engine.finite():
+            self.resume()
+        self.position.promoted = promoted
+        self.position.skips_in_a_row = 0
+        return True
+
+    def _explain(self, group: list[Tensor]) -> str:
+        where = diagnose(self.engine.operator.model, self._encoded(group)) if self._can_diagnose else "see the monitor"
+        skips = self.position.skips_in_a_row
+        what = f"{skips} updates in a row were skipped" if skips > 1 else "the loss is not finite"
+        kept = "the last checkpoint is kept" if self.checkpoints.files() else "no checkpoint had been written"
+        return f"{what} in epoch {self.position.epoch + 1}, batch {self.position.batch + 1}: {where}; {kept}"
+
+    @property
+    def _can_diagnose(self) -> bool:
+        return self.config.strategy != "fsdp"
+
+    def _encoded(self, group: list[Tensor]) -> Tensor:
+        x = self._load(group[0]).x
+        normalizer = self.engine.operator.x_normalizer
+        return x if normalizer is None else normalizer.encode(x)
 
     def _account(self, update: Update, batches: int) -> None:
         position = self.position
-        if not update.finite:
-            raise InputError(f"the loss became non-finite in epoch {position.epoch + 1}, batch {position.batch + 1}")
-        position.loss_sum += update.loss_sum
-        position.samples += update.samples
+        if update.finite:
+            position.loss_sum += update.loss_sum
+            position.samples += update.samples
         position.step += 1
         position.skipped += not update.applied
         position.batch += batches
-        self.display.batch(self._done, position.epoch, position.mean_loss, self._rate or 0.0)
+        self.display.batch(self._done, position.epoch, position.mean_loss, self.recorder.rate or 0.0)
 
-    @property
-    def _rate(self) -> float | None:
-        return 1 / statistics.median(self._times) if self._times else None
-
-    def _close_epoch(self) -> Row:
+    def _close_epoch(self) -> None:
         """Evaluate, add the row, checkpoint; in this order, so that a checkpoint has all rows up to its epoch."""
         position, config = self.position, self.config
         last = position.epoch + 1 == config.epochs
-        tested = last or (position.epoch + 1) % config.evaluate_every == 0
-        errors = self._evaluate() if tested else {"l2": None, "h1": None}
+        errors = self._evaluate() if last or (position.epoch + 1) % config.evaluate_every == 0 else {}
+        improved = position.note_error(errors.get("l2"))
         row = self._row(errors)
         position.rows.append(row)
-        improved = errors["l2"] is not None and (position.best is None or errors["l2"] < position.best)
-        if improved:
-            position.best = errors["l2"]
-        position.stale = 0 if improved else position.stale + tested
         position.start_epoch()
         if improved:
-            save(self.engine.operator, self.run_dir / "best.safetensors", extra={"epoch": position.epoch})
-        if last or position.epoch % config.checkpoint_every == 0:
+            self._save_model("best.safetensors")
+        if last or position.epoch % config.checkpoint_every == 0 or self._status() != "running":
             self._checkpoint()
-        write_metrics(self.run_dir, position.rows)
-        return row
+        self.recorder.add(position.rows, self.monitor.rows())
+        self.display.epoch(row, self._done)
 
-    def _evaluate(self) -> dict[str, float | None]:
-        ranks = range(self.fabric.global_rank, len(self.test), self.fabric.world_size)
-        sums = sum_errors(self.engine.module, self.test, ranks, self.metadata, self.config.batch_size)
+    def _evaluate(self, resolution: int | None = None) -> dict[str, float]:
+        own = range(self.fabric.global_rank, len(self.test), self.fabric.world_size)
+        sums = sum_errors(self.engine.module, self.test, own, self.metadata, self.config.batch_size, resolution)
         totals = add_up(self.fabric, torch.tensor(list(sums.values()), dtype=torch.float64)).tolist()
         return {name: value / len(self.test) for name, value in zip(sums, totals, strict=True)}
 
-    def _row(self, errors: Mapping[str, float | None]) -> Row:
+    def _row(self, errors: Mapping[str, float]) -> Row:
         position = self.position
-        progress = (self._done - 1) / (self.config.epochs * self.batches)
-        assert self.engine.policy is not None, "an epoch has at least one update"
+        peak, activation, _ = position.measured.get(self._policy.name, (None, None, None))
         return {
             "epoch": position.epoch + 1,
             "step": position.step,
-            "phase": self.schedule.phase_at(progress),
-            "policy": self.engine.policy.name,
+            "phase": position.phase,
+            "policy": self._policy.name,
             "train_loss": position.mean_loss,
-            "test_l2": errors["l2"],
-            "test_h1": errors["h1"],
-            "learning_rate": self.engine.learning_rate,
+            "test_l2": errors.get("l2"),
+            "test_h1": errors.get("h1"),
+            "learning_rate": self.engine.learning_rate(position.step),
             "loss_scale": self.engine.loss_scale,
             "skipped_steps": position.skipped,
             "seconds": position.seconds,
-            "samples_per_second": self._rate,
-            "peak_memory_bytes": position.peak_memory_bytes,
-            "activation_bytes": position.activation_bytes,
+            "samples_per_second": self.recorder.take_rate(),
+            "peak_memory_bytes": peak,
+            "activation_bytes": activation,
+            "allocator_peak_bytes": take_allocator_peak(self.fabric.device),
         }
 
+    def finish(self) -> dict[str, dict[str, float]]:
+        """Leave the operator as it stands, for `halfwave.load`; errors at the test resolutions asked for."""
+        self._save_model("model.safetensors")
+        if self.position.status == "interrupted":
+            return {}
+        return {str(resolution): self._evaluate(resolution) for resolution in self.config.test_resolutions}
+
+    def _save_model(self, name: str) -> None:
+        content = model_file(self.engine.operator, {"epoch": self.position.epoch, "data": dict(self.metadata)})
+        if self.fabric.is_global_zero:
+            write_sealed(self.run_dir / name, *content)
+
     def _checkpoint(self) -> None:
+        if not self.engine.finite():
+            raise NonFiniteError("the weights are not finite: not saved, the last checkpoint is kept")
         tensors, values = self.engine.state()
-        self.checkpoints.write(self._done, tensors, {"engine": values, "position": self.position.to_dict()})
+        if self.fabric.is_global_zero:
+            state = {"engine": values, "position": self.position.to_dict(), "ranges": self.monitor.rows()}
+            self.checkpoints.write(self._done, tensors, state)
+        self.fabric.barrier()

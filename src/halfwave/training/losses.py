@@ -10,12 +10,15 @@ quadrature weights, cell areas and their normalised forms all give the same figu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
+from torch_harmonics.quadrature import clenshaw_curtiss_weights
 
 from halfwave.errors import InputError
 from halfwave.training import derivatives
@@ -120,21 +123,51 @@ class SphereH1:
         return self.per_sample(prediction, target).mean()
 
 
-def build_loss(name: str, metadata: Mapping[str, Any] | None = None) -> RelativeL2 | RelativeH1:
-    """The loss called `name` ("l2" or "h1") for a dataset with `metadata`.
+@dataclass(frozen=True)
+class EquiangularLoss:
+    """Relative L2 or H1 on the sphere for fields (B, C, latitude, longitude) from pole to pole, of any resolution.
 
-    Of the metadata it reads ``periodic`` (bool, False by default: spectral derivatives where true) and ``lengths``
-    (sides of the domain, 1 by default).
+    Clenshaw-Curtis quadrature in latitude, which is exact for what such a grid resolves.
     """
-    if name not in LOSSES:
+
+    name: Literal["l2", "h1"]
+
+    def per_sample(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """Errors of shape (B,)."""
+        colatitude, weights = _equiangular(target.shape[-2])
+        weights = weights.to(target.device)
+        loss = RelativeL2(weights[:, None]) if self.name == "l2" else SphereH1(colatitude, weights)
+        return loss.per_sample(prediction, target)
+
+    def __call__(self, prediction: Tensor, target: Tensor) -> Tensor:
+        return self.per_sample(prediction, target).mean()
+
+
+def build_loss(name: str, metadata: Mapping[str, Any] | None = None) -> Loss:
+    """The loss called `name` ("l2" or "h1") on the domain of a dataset with `metadata`.
+
+    The metadata's ``periodic`` (bool) and ``lengths`` (sides of the domain) decide; without them the domain is what
+    is known of the equation called ``name`` there, or else a unit box that is not periodic.
+    """
+    if name not in ("l2", "h1"):
         raise InputError(f"unknown loss {name!r}: expected one of {', '.join(LOSSES)}")
+    metadata = metadata or {}
+    if metadata.get("name") == "shallow-water":
+        return EquiangularLoss("l2" if name == "l2" else "h1")
     if name == "l2":
         return RelativeL2()
-    metadata = metadata or {}
-    periodic = bool(metadata.get("periodic", False))
-    lengths: Sequence[float] | None = metadata.get("lengths")
-    sides = tuple(float(side) for side in lengths) if lengths else None
+    known = {"periodic": True, "lengths": (2 * math.pi,) * 2} if metadata.get("name") == "navier-stokes" else {}
+    domain = {**known, **metadata}
+    periodic = bool(domain.get("periodic", False))
+    sides = tuple(float(side) for side in domain.get("lengths") or ()) or None
     return RelativeH1("spectral" if periodic else "difference", periodic, sides)
+
+
+@lru_cache(maxsize=8)
+def _equiangular(latitudes: int) -> tuple[Tensor, Tensor]:
+    """Colatitudes from pole to pole and the weights of their quadrature."""
+    cosines, weights = clenshaw_curtiss_weights(latitudes, -1.0, 1.0)
+    return torch.as_tensor(cosines).flip(0).clamp(-1, 1).arccos(), torch.as_tensor(weights)
 
 
 def _as_fp32(prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

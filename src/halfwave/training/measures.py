@@ -177,6 +177,15 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
+def take_allocator_peak(device: torch.device) -> int | None:
+    """The CUDA allocator's own peak since the last call: it also sees scratch space and compiled graphs."""
+    if device.type != "cuda":
+        return None
+    peak = torch.cuda.max_memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    return peak
+
+
 def _parts(model: nn.Module, optimizer: Optimizer, batch: Sequence[Tensor]) -> list[Tensor]:
     return [*model.parameters(), *_gradients(model), *_state(optimizer), *batch]
 

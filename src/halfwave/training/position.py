@@ -19,14 +19,17 @@ class Position:
     batch: int = 0
     step: int = 0
     """Updates done, skipped ones included."""
+    phase: int = 0
+    """Phase of the precision schedule."""
     skipped: int = 0
     """Updates skipped for non-finite values, in the whole run."""
+    skips_in_a_row: int = 0
     loss_sum: float = 0.0
     samples: int = 0
     seconds: float = 0.0
     """Time in this epoch."""
-    peak_memory_bytes: int | None = None
-    activation_bytes: int | None = None
+    measured: dict[str, list[int]] = field(default_factory=dict)
+    """Per policy: peak and activation bytes of an update, and the update that was measured."""
     promoted: list[str] = field(default_factory=list)
     """Policies that gave non-finite values and were left for a safer one."""
     best: float | None = None
@@ -40,7 +43,15 @@ class Position:
         self.epoch += 1
         self.batch = self.samples = 0
         self.loss_sum = self.seconds = 0.0
-        self.peak_memory_bytes = self.activation_bytes = None
+
+    def note_error(self, error: float | None) -> bool:
+        """Take note of a test error, if there was an evaluation; True if it is the best so far."""
+        if error is None:
+            return False
+        improved = self.best is None or error < self.best
+        self.best = error if improved else self.best
+        self.stale = 0 if improved else self.stale + 1
+        return improved
 
     @property
     def mean_loss(self) -> float:

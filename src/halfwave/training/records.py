@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from halfwave.training.environment import describe_environment
 COLUMNS = (
     "epoch", "step", "phase", "policy", "train_loss", "test_l2", "test_h1", "learning_rate", "loss_scale",
     "skipped_steps", "seconds", "samples_per_second", "peak_memory_bytes", "activation_bytes",
+    "allocator_peak_bytes",
 )  # fmt: skip
 
 Row = dict[str, Any]
@@ -56,15 +58,20 @@ def fingerprint_file(path: str | Path) -> dict[str, Any]:
 
 def write_metrics(run_dir: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """metrics.csv as a whole: the rows are in every checkpoint, so a resumed run neither loses nor doubles one."""
+    write_csv(run_dir / "metrics.csv", COLUMNS, rows)
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table, whole or not at all."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     try:
-        with written_aside(run_dir / "metrics.csv") as aside:
+        with written_aside(path) as aside:
             aside.write_text(text.getvalue(), encoding="utf-8")
     except OSError as error:
-        raise InputError(f"cannot write {run_dir / 'metrics.csv'}: {error.strerror}") from error
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
 
 
 def read_metrics(run_dir: str | Path) -> list[Row]:
@@ -86,21 +93,53 @@ def _number(cell: str) -> Any:
     return cell or None
 
 
-class Board:
-    """TensorBoard events of the epochs, written beside metrics.csv."""
+class Recorder:
+    """Writes the rows of a run as they come: metrics.csv, ranges.csv and TensorBoard; times the updates of an epoch.
 
-    def __init__(self, run_dir: Path, rows: Sequence[Row]) -> None:
+    Of several processes only one `writes`; the others time and keep silent.
+    """
+
+    def __init__(self, run_dir: Path, writes: bool) -> None:
+        self.run_dir, self.writes = run_dir, writes
+        self._times: list[float] = []  # seconds per sample
+        self._board: Any = None
+
+    def begin(self, rows: Sequence[Row]) -> None:
+        """Start, or go on after `rows`: what was written beyond them is of epochs that will be run again."""
+        if not self.writes:
+            return
         # Imported here: it costs a second, and only the process that writes needs it.
         from torch.utils.tensorboard import SummaryWriter
 
-        # Events after the resumed checkpoint are of epochs that will be run again.
-        purge = rows[-1]["epoch"] + 1 if rows else 0
-        self._writer = SummaryWriter(str(run_dir), purge_step=purge)
+        write_metrics(self.run_dir, rows)
+        purge = rows[-1]["epoch"] + 1 if rows else None
+        self._board = SummaryWriter(str(self.run_dir), purge_step=purge)
 
-    def add(self, row: Row) -> None:
-        for name, value in row.items():
+    def add(self, rows: Sequence[Row], ranges: Sequence[Mapping[str, Any]]) -> None:
+        """The rows so far, the last of them new, and the ranges seen so far, if they are monitored."""
+        if not self.writes:
+            return
+        write_metrics(self.run_dir, rows)
+        if ranges:
+            write_csv(self.run_dir / "ranges.csv", tuple(ranges[0]), ranges)
+        for name, value in rows[-1].items():
             if name != "epoch" and isinstance(value, (int, float)):
-                self._writer.add_scalar(name, value, row["epoch"])
+                self._board.add_scalar(name, value, rows[-1]["epoch"])
 
     def close(self) -> None:
-        self._writer.close()
+        if self._board is not None:
+            self._board.close()
+
+    def time(self, samples: int, seconds: float) -> None:
+        self._times.append(seconds / samples)
+
+    @property
+    def rate(self) -> float | None:
+        """Samples per second: the median over the updates of this epoch."""
+        return 1 / statistics.median(self._times) if self._times else None
+
+    def take_rate(self) -> float | None:
+        """The rate of the epoch that ends, and begin a new one."""
+        rate = self.rate
+        self._times = []
+        return rate

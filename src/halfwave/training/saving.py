@@ -16,6 +16,7 @@ from halfwave.data import Normalizer
 from halfwave.errors import InputError
 from halfwave.models import MODELS, build_model, set_precision
 from halfwave.precision import Policy
+from halfwave.training.devices import like, whole
 from halfwave.training.environment import library_version
 from halfwave.training.operator import Operator
 from halfwave.training.sealed import read_sealed, write_sealed
@@ -25,8 +26,14 @@ KIND = "model"
 
 def save(model: nn.Module, path: str | Path, extra: Mapping[str, Any] | None = None) -> None:
     """Write a model, or an `Operator` with its normalizers, to the file `path`; `extra` is JSON that rides along."""
+    write_sealed(path, *model_file(model, extra))
+
+
+def model_file(model: nn.Module, extra: Mapping[str, Any] | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and JSON of a model's file. Where the model is sharded, every process must call this together."""
     bare = model.model if isinstance(model, Operator) else model
-    write_sealed(path, bare.state_dict(), {**describe_model(model), "extra": dict(extra or {})})
+    values = {**describe_model(model), "extra": dict(extra or {})}
+    return {name: whole(t) for name, t in bare.state_dict().items()}, values
 
 
 def load(path: str | Path, expect: str | None = None) -> nn.Module:
@@ -86,7 +93,7 @@ def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], path: str | Pa
             raise InputError(
                 f"{path} is of another model: {name!r} is {_describe(tensors[name])} there, {_describe(own[name])} here"
             )
-    model.load_state_dict(dict(tensors))
+    model.load_state_dict({name: like(own[name], t) for name, t in tensors.items()})
 
 
 def _build(path: str | Path, name: str, arguments: dict[str, Any]) -> nn.Module:

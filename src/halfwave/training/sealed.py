@@ -84,18 +84,17 @@ class _NotSealedError(Exception):
 
 def _read_header(file: BinaryIO) -> bytes:
     """The length and the header, checked for kind and for completeness."""
-    start = file.read(8)
+    start = file.read(9)
     if not start:
         raise _NotSealedError("is empty")
-    if start[:2] == b"PK" or start[:1] == b"\x80":
-        raise _NotSealedError(
-            "is a pickle or a zip of pickles, which halfwave never opens: a safetensors file is needed"
-        )
-    length = int.from_bytes(start, "little")
-    if len(start) < 8 or not 2 <= length <= _LARGEST_HEADER:
+    length = int.from_bytes(start[:8], "little")
+    # The brace comes first: a length may well begin with a byte that also begins a pickle.
+    if start[8:] != b"{" or not 2 <= length <= _LARGEST_HEADER:
+        if start[:2] == b"PK" or start[:1] == b"\x80":
+            raise _NotSealedError("is a pickle, which halfwave never opens: a safetensors file is needed")
         raise _NotSealedError("is not a safetensors file")
-    header = file.read(length)
-    if len(header) < length:
+    header = file.read(length - 1)
+    if len(header) < length - 1:
         raise _NotSealedError("is truncated or not a safetensors file")
     return start + header
 

@@ -23,6 +23,8 @@ from halfwave.files import make_directory, read_json, write_json
 from halfwave.models import MODELS, build_model
 from halfwave.training.checkpoints import Checkpoints
 from halfwave.training.config import TrainConfig
+from halfwave.training.curves import draw_curves
+from halfwave.training.devices import launch
 from halfwave.training.engine import Engine
 from halfwave.training.evaluation import InMemory
 from halfwave.training.loop import Loop
@@ -32,7 +34,6 @@ from halfwave.training.position import Position
 from halfwave.training.progress import Display
 from halfwave.training.randomness import seed_all
 from halfwave.training.records import Row, read_metrics, start_record
-from halfwave.training.saving import save
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class RunResult:
     samples_per_second: float | None
     peak_memory_bytes: int | None
     activation_bytes: int | None
+    resolutions: dict[str, dict[str, float]]
+    """Test errors {"l2", "h1"} at each of the config's test resolutions."""
     run_dir: str
 
     @property
@@ -62,39 +65,52 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
     written, and a directory that holds a run with other settings or other data.
     """
     run_dir = Path(run_dir)
-    dataset = open_dataset(config.data)
-    _check_model(config)
+    check_config(config, open_dataset(config.data))
     make_directory(run_dir)
     start_record(run_dir, config)
     finished = _finished(run_dir)
     if finished is not None:
         return finished
-    fabric = Fabric(accelerator=config.accelerator, devices=config.devices)
-    fabric.launch()
-    return _train(fabric, config, dataset, run_dir, quiet)
+    launch(_train, config.accelerator, config.devices, config.strategy, config, run_dir, quiet)
+    return _read_result(run_dir)
 
 
-def _check_model(config: TrainConfig) -> None:
+def check_config(config: TrainConfig, dataset: Dataset) -> None:
+    """InputError for settings that cannot be honoured together, on this data; nothing is built yet."""
     if config.model not in MODELS:
         raise InputError(f"unknown model {config.model!r}: expected one of {', '.join(MODELS)}")
+    finest = dataset.test.grid[0]
+    too_fine = [resolution for resolution in config.test_resolutions if not 0 < resolution <= finest]
+    if too_fine:
+        raise InputError(f"test resolution {too_fine[0]} is not on the test data: expected 1 to {finest}")
+    config.build_schedule()
+    for option in ("compile", "loss_scaling"):
+        if config.strategy == "fsdp" and getattr(config, option):
+            raise InputError(f"{option} does not work with strategy fsdp: expected strategy ddp")
+    if config.compile and config.monitor:
+        raise InputError("monitor looks at every layer and compile fuses them: expected one of the two")
 
 
-def _train(fabric: Fabric, config: TrainConfig, dataset: Dataset, run_dir: Path, quiet: bool) -> RunResult:
+def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> None:
+    """The whole run, in one of its processes; the first one leaves summary.json."""
+    dataset = open_dataset(config.data)
     seed_all(config.seed)
     operator = build_operator(config, dataset)
     train_split, test_split = (InMemory(s) if config.in_memory else s for s in (dataset.train, dataset.test))
     batches = -(-len(train_split) // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
     engine = Engine(fabric, operator, build_loss(config.loss, dataset.metadata), config, steps)
-    with Display(config.epochs * batches, quiet) as display:
+    with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
         checkpoints = Checkpoints(run_dir / "state", config.keep)
-        position = _resume(engine, checkpoints, display)
-        loop = Loop(engine, position, train_split, test_split, dataset.metadata, checkpoints, display, run_dir)
-        loop.run()
-    save(operator, run_dir / "model.safetensors", extra={"epoch": position.epoch, "data": dataset.metadata})
-    result = summarise(position, run_dir)
-    write_json(run_dir / "summary.json", asdict(result))
-    return result
+        loop = Loop(engine, train_split, test_split, dataset.metadata, checkpoints, display, run_dir)
+        loop.resume()
+        position = loop.run()
+        resolutions = loop.finish()
+    if fabric.is_global_zero:
+        draw_curves(run_dir)
+        values = asdict(summarise(position, run_dir, resolutions))
+        write_json(run_dir / "summary.json", {k: v for k, v in values.items() if k != "run_dir"})
+    fabric.barrier()
 
 
 def build_operator(config: TrainConfig, dataset: Dataset) -> Operator:
@@ -108,18 +124,7 @@ def build_operator(config: TrainConfig, dataset: Dataset) -> Operator:
     return Operator(model, *normalizers)
 
 
-def _resume(engine: Engine, checkpoints: Checkpoints, display: Display) -> Position:
-    found = checkpoints.read(display.say)
-    if found is None:
-        return Position()
-    tensors, values = found
-    engine.restore(tensors, values["engine"])
-    position = Position.from_dict(values["position"])
-    display.say(f"resuming in epoch {position.epoch + 1} after {position.batch} batches")
-    return position
-
-
-def summarise(position: Position, run_dir: Path) -> RunResult:
+def summarise(position: Position, run_dir: Path, resolutions: dict[str, dict[str, float]]) -> RunResult:
     """The result of a run: test errors of the last evaluation, the median rate, the largest memory."""
     rows: list[dict[str, Any]] = position.rows
     tested = [row for row in rows if row["test_l2"] is not None]
@@ -133,13 +138,18 @@ def summarise(position: Position, run_dir: Path) -> RunResult:
         samples_per_second=rates[len(rates) // 2] if rates else None,
         peak_memory_bytes=max((row["peak_memory_bytes"] or 0 for row in rows), default=0) or None,
         activation_bytes=max((row["activation_bytes"] or 0 for row in rows), default=0) or None,
+        resolutions=resolutions,
         run_dir=str(run_dir),
     )
 
 
 def _finished(run_dir: Path) -> RunResult | None:
-    path = run_dir / "summary.json"
-    if not path.exists():
-        return None
-    values = read_json(path)
-    return RunResult(**{**values, "run_dir": str(run_dir)}) if values["status"] != "interrupted" else None
+    result = _read_result(run_dir) if (run_dir / "summary.json").exists() else None
+    return result if result is not None and result.status != "interrupted" else None
+
+
+def _read_result(run_dir: Path) -> RunResult:
+    try:
+        return RunResult(**read_json(run_dir / "summary.json"), run_dir=str(run_dir))
+    except TypeError as error:
+        raise InputError(f"{run_dir / 'summary.json'} is not the summary of a run: {error}") from error

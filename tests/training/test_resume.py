@@ -1,0 +1,237 @@
+"""Exact resume: after a kill, a signal or a damaged checkpoint, the run ends as if nothing had happened."""
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from halfwave.errors import InputError
+from halfwave.files import write_json
+from halfwave.training import TrainConfig, load, train
+from halfwave.training.checkpoints import Checkpoints
+from halfwave.training.loop import Loop
+from halfwave.training.records import read_metrics
+from halfwave.training.sealed import read_sealed
+
+TIMES = ("seconds", "samples_per_second")
+SCRIPT = """
+import json, sys
+from halfwave.training import TrainConfig, train
+config, run_dir = sys.argv[1:]
+print(train(TrainConfig(**json.load(open(config))), run_dir, quiet=True).status)
+"""
+
+
+class Stop(Exception):
+    """Stands for a kill, at a moment of the test's choice."""
+
+
+def tensors_of(run_dir):
+    return read_sealed(Path(run_dir) / "model.safetensors")[0]
+
+
+def rows_of(run_dir):
+    return [{k: v for k, v in row.items() if k not in TIMES} for row in read_metrics(run_dir)]
+
+
+def assert_same_run(first, second):
+    a, b = tensors_of(first), tensors_of(second)
+    assert a.keys() == b.keys()
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert rows_of(first) == rows_of(second)
+    assert (
+        read_sealed(first / "model.safetensors")[1]["policy"] == read_sealed(second / "model.safetensors")[1]["policy"]
+    )
+
+
+def stop_after(monkeypatch, updates):
+    """Make the loop die after so many updates, as a kill would leave it: nothing is saved at that moment."""
+    original = Loop._account
+    count = [0]
+
+    def counting(self, update, batches):
+        count[0] += 1
+        if count[0] > updates:
+            raise Stop
+        original(self, update, batches)
+
+    monkeypatch.setattr(Loop, "_account", counting)
+
+
+@pytest.fixture(scope="module")
+def settings(data_file):
+    """Everything that has state: a schedule with its edges inside epochs, loss scaling, clipping, accumulation."""
+    return TrainConfig(
+        data=str(data_file),
+        arguments={"n_modes": (4, 4), "hidden_channels": 4, "n_layers": 1},
+        epochs=4,
+        batch_size=2,
+        precision="schedule",
+        phases=((0.3, "mixed"), (0.45, "amp"), (0.25, "full")),
+        loss_scaling=True,
+        clip=1.0,
+        accumulate=2,
+        checkpoint_steps=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(settings, tmp_path_factory):
+    run_dir = tmp_path_factory.mktemp("whole")
+    train(settings, run_dir, quiet=True)
+    return run_dir
+
+
+@pytest.mark.parametrize("updates", [0, 1, 3, 4, 8, 11])
+def test_a_run_that_dies_anywhere_resumes_bit_for_bit(settings, whole, tmp_path, monkeypatch, updates):
+    with monkeypatch.context() as patch:
+        stop_after(patch, updates)
+        with pytest.raises(Stop):
+            train(settings, tmp_path, quiet=True)
+    assert train(settings, tmp_path, quiet=True).status == "finished"
+    assert_same_run(tmp_path, whole)
+
+
+def test_many_deaths_in_one_run(settings, whole, tmp_path, monkeypatch):
+    deaths = 0
+    while deaths < 20:
+        with monkeypatch.context() as patch:
+            stop_after(patch, 1)
+            try:
+                train(settings, tmp_path, quiet=True)
+                break
+            except Stop:
+                deaths += 1
+    assert deaths >= 8
+    assert_same_run(tmp_path, whole)
+
+
+def test_phases_are_in_the_metrics(whole):
+    assert [(row["phase"], row["policy"]) for row in read_metrics(whole)] == [
+        (0, "mixed"), (1, "amp"), (1, "amp"), (2, "full"),
+    ]  # fmt: skip
+
+
+def start(config, run_dir, tmp_path):
+    write_json(tmp_path / "config.json", config.to_dict())
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "config.json"), str(run_dir)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition, process):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_sigkill_and_resume(settings, whole, tmp_path):
+    """A real kill, of a process that is asked for nothing before."""
+    slow = settings.model_copy(update={"epochs": 500})
+    process = start(slow, tmp_path / "slow", tmp_path)
+    wait_for(lambda: len(Checkpoints(tmp_path / "slow" / "state", 9).files()) == 2, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    state = Checkpoints(tmp_path / "slow" / "state", 9).read(print)
+    assert state is not None
+    assert state[1]["position"]["step"] > 0
+    assert len(read_metrics(tmp_path / "slow")) >= state[1]["position"]["epoch"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("updates", [2, 3])  # within an epoch, and at its end
+def test_a_signal_saves_and_stops_and_the_run_goes_on(settings, whole, tmp_path, monkeypatch, number, updates):
+    original, before = Loop._account, signal.getsignal(number)
+
+    def signalling(self, update, batches):
+        original(self, update, batches)
+        if self.position.step == updates:
+            signal.raise_signal(number)
+
+    # Without periodic checkpoints within epochs, the one that the signal asks for is the one that counts.
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "_account", signalling)
+        result = train(settings.model_copy(update={"checkpoint_steps": None}), tmp_path, quiet=True)
+    assert result.status == "interrupted"
+    assert signal.getsignal(number) is before
+    load(tmp_path / "model.safetensors")
+    assert train(settings, tmp_path, quiet=True).status == "finished"
+    assert_same_run(tmp_path, whole)
+
+
+def test_a_second_sigint_stops_at_once(settings, tmp_path, monkeypatch):
+    original = Loop._account
+
+    def signalling(self, update, batches):
+        original(self, update, batches)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Loop, "_account", signalling)
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, tmp_path, quiet=True)
+
+
+def test_a_damaged_newest_checkpoint_falls_back_and_says_so(settings, whole, tmp_path, monkeypatch, capfd):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 7)
+        with pytest.raises(Stop):
+            train(settings, tmp_path, quiet=True)
+    newest, before = Checkpoints(tmp_path / "state", 9).files()
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    newest.write_bytes(content)
+    train(settings, tmp_path)
+    errors = capfd.readouterr().err
+    assert f"falling back to the one before: {newest} is damaged" in errors.replace("\n", "")
+    assert_same_run(tmp_path, whole)
+    assert before.name < newest.name
+
+
+def test_no_usable_checkpoint_is_an_error_and_not_a_new_run(settings, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        with pytest.raises(Stop):
+            train(settings, tmp_path, quiet=True)
+    files = Checkpoints(tmp_path / "state", 9).files()
+    for path in files:
+        path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(InputError, match="no usable checkpoint"):
+        train(settings, tmp_path, quiet=True)
+    assert Checkpoints(tmp_path / "state", 9).files() == files
+
+
+@contextlib.contextmanager
+def files_up_to(size):
+    """The system refuses to let any file grow past `size` bytes, as a full disk would."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_reported_and_the_last_checkpoint_survives(settings, whole, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 4)
+        with pytest.raises(Stop):
+            train(settings, tmp_path, quiet=True)
+    before = Checkpoints(tmp_path / "state", 9).files()
+    for size in (2000, 0):  # room for the metrics but not for a checkpoint, and room for nothing
+        with files_up_to(size), pytest.raises(InputError, match="cannot write") as caught:
+            train(settings, tmp_path, quiet=True)
+        assert "\n" not in str(caught.value)
+        assert Checkpoints(tmp_path / "state", 9).files() == before
+        assert not [p for p in tmp_path.rglob(".*") if p.is_file()]
+    train(settings, tmp_path, quiet=True)
+    assert_same_run(tmp_path, whole)
