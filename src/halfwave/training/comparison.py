@@ -16,7 +16,7 @@ from halfwave.data import Dataset
 from halfwave.training.config import TrainConfig
 from halfwave.training.engine import Engine
 from halfwave.training.losses import build_loss
-from halfwave.training.measures import synchronize
+from halfwave.training.measures import Batch, synchronize
 from halfwave.training.randomness import seed_all
 from halfwave.training.trainer import build_operator
 
@@ -68,5 +68,5 @@ def _engine(config: TrainConfig, dataset: Dataset) -> Engine:
     return engine
 
 
-def _update(engine: Engine, batch: tuple, total: int) -> Callable[[], object]:
+def _update(engine: Engine, batch: Batch, total: int) -> Callable[[], object]:
     return lambda: engine.update([batch], total)
