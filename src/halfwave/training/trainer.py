@@ -79,6 +79,7 @@ def check_config(config: TrainConfig, dataset: Dataset) -> None:
     """InputError for settings that cannot be honoured together, on this data; nothing is built yet."""
     if config.model not in MODELS:
         raise InputError(f"unknown model {config.model!r}: expected one of {', '.join(MODELS)}")
+    _check_modes(config, dataset.grid)
     finest = dataset.test.grid[0]
     too_fine = [resolution for resolution in config.test_resolutions if not 0 < resolution <= finest]
     if too_fine:
@@ -89,6 +90,20 @@ def check_config(config: TrainConfig, dataset: Dataset) -> None:
             raise InputError(f"{option} does not work with strategy fsdp: expected strategy ddp")
     if config.compile and config.monitor:
         raise InputError("monitor looks at every layer and compile fuses them: expected one of the two")
+
+
+def _check_modes(config: TrainConfig, grid: tuple[int, ...]) -> None:
+    """A grid without the frequencies of the model would leave some of its weights untrained for ever."""
+    modes = config.arguments.get("n_modes")
+    if (
+        isinstance(modes, list)
+        and len(modes) == len(grid)
+        and any(n > size for n, size in zip(modes, grid, strict=True))
+    ):
+        size = "x".join(map(str, grid))
+        raise InputError(
+            f"a grid of {size} is too small for n_modes {modes}: expected at least as many points as modes"
+        )
 
 
 def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> None:
