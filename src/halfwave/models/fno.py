@@ -13,8 +13,8 @@ from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.positions import append_grid
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
-from halfwave.spectral.fourier import Backend
 from halfwave.spectral.modes import Layout, check_modes
+from halfwave.spectral.transform_plan import Backend
 
 
 class FNO(NeuralOperator):

@@ -14,7 +14,6 @@ import torch
 from halfwave.numerics.formats import FORMATS, Format
 
 
-@lru_cache(maxsize=32)
 def multiplies_natively(format: Format, device_type: str) -> bool:
     """True where a matrix product with operands in `format` is as fast as in fp32, or faster."""
     if format.emulated:
@@ -26,6 +25,8 @@ def multiplies_natively(format: Format, device_type: str) -> bool:
     return _cpu_has(format.name)
 
 
+@torch.compiler.assume_constant_result
+@lru_cache(maxsize=8)
 def _cpu_has(name: str) -> bool:
     probes = {
         "bf16": ("_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_arm_bf16_supported"),
