@@ -3,6 +3,7 @@
     python benchmarks/data_rates.py [--workers 2] [--only darcy-128 car-3586]
 
 The rate is taken between the first and the last shard that is saved: saving counts, starting Python does not.
+Beside it, the CPU seconds of one sample on one thread, which other people's load on the machine does not change.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import os
 import tempfile
 import time
 from pathlib import Path
+
+import torch
 
 from halfwave.data import Ahmed, Car, Darcy, NavierStokes, ShallowWater, generate
 from halfwave.data.generator import Generator
@@ -41,16 +44,26 @@ def measure(generator: Generator, samples: int, workers: int) -> float:
     return (after - before) / (last - first)
 
 
+def cpu_seconds(generator: Generator) -> float:
+    """CPU seconds a sample, of one chunk on one thread, after one chunk to warm up."""
+    torch.set_num_threads(1)
+    generator.samples(0, "test", range(generator.chunk))
+    start = time.process_time()
+    generator.samples(0, "train", range(generator.chunk))
+    return (time.process_time() - start) / generator.chunk
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", nargs="*", choices=CASES, default=list(CASES))
     arguments = parser.parse_args()
-    print(f"{'dataset':20} {'samples/s':>10} {'asked for':>10}   ({arguments.workers} workers)")
+    print(f"{'dataset':20} {'samples/s':>10} {'asked for':>10} {'CPU s/sample':>13}   ({arguments.workers} workers)")
     for name in arguments.only:
         generator, samples, target = CASES[name]
         rate = measure(generator, samples, arguments.workers)
-        print(f"{name:20} {rate:10.2f} {target if target is not None else '-':>10}", flush=True)
+        wanted = "-" if target is None else target
+        print(f"{name:20} {rate:10.2f} {wanted:>10} {cpu_seconds(generator):13.3f}", flush=True)
 
 
 if __name__ == "__main__":
