@@ -38,6 +38,7 @@ def test_a_run_directory_is_complete(run):
         "best", "config", "curves", "events", "metrics", "model", "state", "summary",
     }  # fmt: skip
     assert json.loads((run_dir / "summary.json").read_text())["l2"] == result.l2
+    assert (run_dir / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_metrics_have_one_row_per_epoch_and_training_learns(run):
@@ -191,8 +192,8 @@ def test_several_seeds_give_mean_and_deviation_and_are_not_run_twice(config, tmp
 
 def test_an_eight_epoch_schedule_shows_two_four_two_and_memory_in_order(write_dataset, tmp_path):
     config = TrainConfig(
-        data=str(write_dataset(tmp_path / "128.h5", n_train=4, n_test=1, grid=(128, 128))),
-        arguments={"n_modes": (16, 16), "hidden_channels": 32, "n_layers": 4},
+        data=str(write_dataset(tmp_path / "128.h5", n_train=3, n_test=1, grid=(128, 128))),
+        arguments={"n_modes": (16, 16), "hidden_channels": 24, "n_layers": 4},
         epochs=8,
         batch_size=4,
         evaluate_every=8,
