@@ -16,8 +16,10 @@ from halfwave.errors import InputError
 from halfwave.files import write_json
 from halfwave.training import TrainConfig, load, train
 from halfwave.training.checkpoints import Checkpoints
+from halfwave.training.keeper import Keeper
 from halfwave.training.loop import Loop
 from halfwave.training.records import read_metrics
+from halfwave.training.saving import read_extra
 from halfwave.training.sealed import read_sealed
 
 TIMES = ("seconds", "samples_per_second")
@@ -195,6 +197,23 @@ def test_a_damaged_newest_checkpoint_falls_back_and_says_so(settings, whole, tmp
     assert f"falling back to the one before: {newest} is damaged" in errors.replace("\n", "")
     assert_same_run(tmp_path, whole)
     assert before.name < newest.name
+
+
+def test_costly_checkpoints_are_put_off_and_the_last_one_is_not(settings, whole, tmp_path, monkeypatch):
+    """A write that seems to take an hour: one at the first epoch, when nothing is known, and one at the end."""
+    original, written = Keeper.checkpoint, []
+
+    def slow(self, batches, values):
+        original(self, batches, values)
+        written.append(batches)
+        self._cost = 3600.0
+
+    monkeypatch.setattr(Keeper, "checkpoint", slow)
+    train(settings.model_copy(update={"checkpoint_steps": None}), tmp_path, quiet=True)
+    assert written == [6, 24]
+    assert_same_run(tmp_path, whole)
+    best = min(read_metrics(tmp_path), key=lambda row: row["test_l2"])
+    assert read_extra(tmp_path / "best.safetensors")["epoch"] == best["epoch"]
 
 
 def test_no_usable_checkpoint_is_an_error_and_not_a_new_run(settings, tmp_path, monkeypatch):

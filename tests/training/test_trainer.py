@@ -264,6 +264,7 @@ def test_a_terminal_shows_a_bar_with_loss_rate_and_time_left():
     assert "a [note] in brackets" in text
 
 
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call")
 def test_a_compiled_model_trains_as_an_eager_one(config, tmp_path, monkeypatch):
     """Dynamo without a code generator: what is traced and what is not, in seconds instead of a minute."""
     monkeypatch.setattr(torch.nn.Module, "compile", _trace)

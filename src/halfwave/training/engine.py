@@ -94,16 +94,18 @@ class Engine:
         return Update(loss_sum, total, applied, interrupted)
 
     def measured_update(self, *arguments: Any) -> tuple[Update, StepMeasure]:
-        """The same update under the byte counter.
-
-        A pass before it fills the caches (transform matrices, plans), so that the count is that of every later update,
-        whether this process has run for days or has just resumed.
-        """
+        """The same update under the byte counter."""
         results: list[Update] = []
-        self._backward(arguments[0], arguments[1], False)
         tensors = [tensor for batch in arguments[0] for tensor in (batch.x, batch.y)]
         measured = measure(lambda: results.append(self.update(*arguments)), self.operator, self.optimizer, tensors)
         return results[0], measured
+
+    def warm_up(self, batches: Sequence[Batch], total: int) -> None:
+        """Fill the caches (transform matrices, plans) by one pass that moves nothing.
+
+        After it the count of an update is that of every later one, whether the process is old or has just resumed.
+        """
+        self._backward(batches, total, False)
 
     def _backward(self, batches: Sequence[Batch], total: int, interrupted: bool) -> tuple[float, bool]:
         """Gradients of the mean loss over the group; returns the sum of losses, and whether any process must stop."""
