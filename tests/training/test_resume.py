@@ -16,6 +16,7 @@ from halfwave.errors import InputError
 from halfwave.files import write_json
 from halfwave.training import TrainConfig, load, train
 from halfwave.training.checkpoints import Checkpoints
+from halfwave.training.engine import Engine
 from halfwave.training.keeper import Keeper
 from halfwave.training.loop import Loop
 from halfwave.training.records import read_metrics
@@ -113,6 +114,23 @@ def test_many_deaths_in_one_run(settings, whole, tmp_path, monkeypatch):
                 deaths += 1
     assert deaths >= 8
     assert_same_run(tmp_path, whole)
+
+
+def test_a_scale_that_loss_scaling_has_found_is_resumed(settings, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        original = Engine._step
+
+        def overflowing(self):
+            next(p for p in self.module.parameters() if p.grad is not None).grad.fill_(float("inf"))
+            return original(self)
+
+        patch.setattr(Engine, "_step", overflowing)
+        stop_after(patch, 2)
+        with pytest.raises(Stop):
+            train(settings, tmp_path, quiet=True)
+    train(settings, tmp_path, quiet=True)
+    assert {row["loss_scale"] for row in read_metrics(tmp_path)} == {2.0**14}
+    assert {row["skipped_steps"] for row in read_metrics(tmp_path)} == {2}
 
 
 def test_phases_are_in_the_metrics(whole):
