@@ -53,7 +53,7 @@ def build_config(folder: Path) -> TrainConfig:
     return TrainConfig(
         data=str(folder / "darcy.h5"),
         arguments={"n_modes": (8, 8), "hidden_channels": 16, "n_layers": 3},
-        epochs=20,
+        epochs=40,
         batch_size=4,
         precision="schedule",
         loss_scaling=True,

@@ -16,8 +16,11 @@ from halfwave.errors import InputError
 from halfwave.files import write_json
 from halfwave.training import TrainConfig, load, train
 from halfwave.training.checkpoints import Checkpoints
+from halfwave.training.engine import Engine
+from halfwave.training.keeper import Keeper
 from halfwave.training.loop import Loop
 from halfwave.training.records import read_metrics
+from halfwave.training.saving import read_extra
 from halfwave.training.sealed import read_sealed
 
 TIMES = ("seconds", "samples_per_second")
@@ -113,6 +116,23 @@ def test_many_deaths_in_one_run(settings, whole, tmp_path, monkeypatch):
     assert_same_run(tmp_path, whole)
 
 
+def test_a_scale_that_loss_scaling_has_found_is_resumed(settings, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        original = Engine._step
+
+        def overflowing(self):
+            next(p for p in self.module.parameters() if p.grad is not None).grad.fill_(float("inf"))
+            return original(self)
+
+        patch.setattr(Engine, "_step", overflowing)
+        stop_after(patch, 2)
+        with pytest.raises(Stop):
+            train(settings, tmp_path, quiet=True)
+    train(settings, tmp_path, quiet=True)
+    assert {row["loss_scale"] for row in read_metrics(tmp_path)} == {2.0**14}
+    assert {row["skipped_steps"] for row in read_metrics(tmp_path)} == {2}
+
+
 def test_phases_are_in_the_metrics(whole):
     assert [(row["phase"], row["policy"]) for row in read_metrics(whole)] == [
         (0, "mixed"), (1, "amp"), (1, "amp"), (2, "full"),
@@ -195,6 +215,23 @@ def test_a_damaged_newest_checkpoint_falls_back_and_says_so(settings, whole, tmp
     assert f"falling back to the one before: {newest} is damaged" in errors.replace("\n", "")
     assert_same_run(tmp_path, whole)
     assert before.name < newest.name
+
+
+def test_costly_checkpoints_are_put_off_and_the_last_one_is_not(settings, whole, tmp_path, monkeypatch):
+    """A write that seems to take an hour: one at the first epoch, when nothing is known, and one at the end."""
+    original, written = Keeper.checkpoint, []
+
+    def slow(self, batches, values):
+        original(self, batches, values)
+        written.append(batches)
+        self._cost = 3600.0
+
+    monkeypatch.setattr(Keeper, "checkpoint", slow)
+    train(settings.model_copy(update={"checkpoint_steps": None}), tmp_path, quiet=True)
+    assert written == [6, 24]
+    assert_same_run(tmp_path, whole)
+    best = min(read_metrics(tmp_path), key=lambda row: row["test_l2"])
+    assert read_extra(tmp_path / "best.safetensors")["epoch"] == best["epoch"]
 
 
 def test_no_usable_checkpoint_is_an_error_and_not_a_new_run(settings, tmp_path, monkeypatch):

@@ -66,6 +66,7 @@ class Engine:
         self.total_steps = total_steps
         self.scaler = torch.amp.GradScaler(fabric.device.type, enabled=config.loss_scaling)
         self.policy: Policy | None = None
+        self._largest = 0  # samples of the largest share so far
 
     def set_policy(self, policy: Policy) -> None:
         """Move the model to a policy. Master weights and optimizer state are fp32 throughout and stay as they are."""
@@ -94,16 +95,18 @@ class Engine:
         return Update(loss_sum, total, applied, interrupted)
 
     def measured_update(self, *arguments: Any) -> tuple[Update, StepMeasure]:
-        """The same update under the byte counter.
-
-        A pass before it fills the caches (transform matrices, plans), so that the count is that of every later update,
-        whether this process has run for days or has just resumed.
-        """
+        """The same update under the byte counter."""
         results: list[Update] = []
-        self._backward(arguments[0], arguments[1], False)
         tensors = [tensor for batch in arguments[0] for tensor in (batch.x, batch.y)]
         measured = measure(lambda: results.append(self.update(*arguments)), self.operator, self.optimizer, tensors)
         return results[0], measured
+
+    def warm_up(self, batches: Sequence[Batch], total: int) -> None:
+        """Fill the caches (transform matrices, plans) by one pass that moves nothing.
+
+        After it the count of an update is that of every later one, whether the process is old or has just resumed.
+        """
+        self._backward(batches, total, False)
 
     def _backward(self, batches: Sequence[Batch], total: int, interrupted: bool) -> tuple[float, bool]:
         """Gradients of the mean loss over the group; returns the sum of losses, and whether any process must stop."""
@@ -111,12 +114,20 @@ class Engine:
         sums = torch.tensor([0.0, float(interrupted)], device=self.fabric.device, dtype=torch.float64)
         for i, batch in enumerate(batches):
             with self._synchronised(i + 1 == len(batches)):
-                local = self.loss.per_sample(self.module(batch.x), batch.y).sum() * batch.weight
+                local = self.loss.per_sample(self._predict(batch.x), batch.y).sum() * batch.weight
                 # Processes average their gradients, so the factor `ranks` makes the average a sum over all samples.
                 self.scaler.scale(local * (ranks / total)).backward()
             sums[0] += local.detach()
         loss_sum, stops = add_up(self.fabric, sums).tolist()
         return loss_sum, stops > 0
+
+    def _predict(self, x: Tensor) -> Tensor:
+        """The model's answer; a smaller last batch runs eagerly, as it is not worth a compilation of its own."""
+        self._largest = max(self._largest, len(x))
+        if self.config.compile and len(x) < self._largest:
+            with torch.compiler.set_stance("force_eager"):
+                return self.module(x)
+        return self.module(x)
 
     def _synchronised(self, last: bool) -> Any:
         """Gradients are exchanged between processes once per update, in the backward pass of its last batch."""

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from halfwave.precision import Policy
-from halfwave.training.checkpoints import Checkpoints
 from halfwave.training.devices import add_up
 from halfwave.training.engine import Batch, Engine, Update
 from halfwave.training.evaluation import Samples, sum_errors
 from halfwave.training.interrupts import Interrupts
+from halfwave.training.keeper import Keeper
 from halfwave.training.measures import synchronize, take_allocator_peak
 from halfwave.training.nonfinite import NonFiniteError, diagnose, promote, safer
 from halfwave.training.order import cut, epoch_order, share
@@ -26,8 +25,6 @@ from halfwave.training.position import Position
 from halfwave.training.progress import Display
 from halfwave.training.ranges import RangeMonitor
 from halfwave.training.records import Recorder, Row
-from halfwave.training.saving import model_file
-from halfwave.training.sealed import write_sealed
 
 # Loss scaling halves its scale at every skipped step: after so many in a row it is 1e-15 of what it was.
 _SKIPS_IN_A_ROW = 50
@@ -42,22 +39,22 @@ class Loop:
         train: Samples,
         test: Samples,
         metadata: Mapping[str, Any],
-        checkpoints: Checkpoints,
+        keeper: Keeper,
         display: Display,
-        run_dir: Path,
     ) -> None:
         self.engine, self.config, self.fabric = engine, engine.config, engine.fabric
         self.train, self.test, self.metadata = train, test, metadata
-        self.checkpoints, self.display, self.run_dir = checkpoints, display, run_dir
+        self.keeper, self.display = keeper, display
         self.schedule = self.config.build_schedule(self.fabric.device.type)
         self.batches = -(-len(train) // self.config.batch_size)
         self.position = Position()
         self.monitor = RangeMonitor(engine.operator.model)
-        self.recorder = Recorder(run_dir, writes=self.fabric.is_global_zero)
+        self.recorder = Recorder(keeper.run_dir, writes=self.fabric.is_global_zero)
+        self._warm: set[str] = set()  # policies under which this process has run an update
 
     def resume(self) -> None:
         """Go to the newest checkpoint, if there is one."""
-        found = self.checkpoints.read(self.display.say)
+        found = self.keeper.read(self.display.say)
         if found is not None:
             tensors, values = found
             self.engine.restore(tensors, values["engine"])
@@ -79,7 +76,7 @@ class Loop:
         return self.position
 
     def _run(self, interrupts: Interrupts) -> None:
-        if self.config.on_nonfinite == "promote" and not self.checkpoints.files():
+        if self.config.on_nonfinite == "promote" and self.keeper.empty:
             self._checkpoint()  # something to go back to
         while (status := self._status()) == "running":
             end = self._run_epoch(interrupts)
@@ -132,27 +129,35 @@ class Loop:
         start = time.perf_counter()
         total = sum(len(indices) for indices in group)
         batches = [self._load(indices) for indices in group]
+        policy = self._policy.name
         if self._measures(len(group)):
+            if policy not in self._warm:
+                self.engine.warm_up(batches, total)
             update, measured = self.engine.measured_update(batches, total, interrupted)
-            figures = [measured.peak_memory_bytes, measured.activation_bytes, self.position.step]
-            self.position.measured[self._policy.name] = figures
+            self.position.measured[policy] = [
+                measured.peak_memory_bytes, measured.activation_bytes, self.position.step
+            ]  # fmt: skip
         else:
             update = self.engine.update(batches, total, interrupted)
             synchronize()
             self.recorder.time(total, time.perf_counter() - start)
+        self._warm.add(policy)
         self.position.seconds += time.perf_counter() - start
         return update
 
     def _measures(self, group: int) -> bool:
         """Bytes are counted once per policy: every update of a policy holds the same.
 
-        Not at the first update, when the optimizer has no state yet, unless an epoch has no other.
+        Not when caches are still empty, nor at the very first update, when the optimizer has no state yet; but at the
+        last update of an epoch in any case, so that every row has its figures.
         """
         if self.config.compile or self.config.strategy == "fsdp":
             return False  # their allocations do not pass the dispatcher
         known = self.position.measured.get(self._policy.name)
-        first = self.position.step == 0
-        return (not first or self.batches <= group) if known is None else (known[2] == 0 and not first)
+        if known is not None and (known[2] > 0 or self.position.step == 0):
+            return False
+        last = self.position.batch + group >= self.batches
+        return last or (self.position.step > 0 and self._policy.name in self._warm)
 
     @property
     def _policy(self) -> Policy:
@@ -196,7 +201,7 @@ class Loop:
         where = diagnose(self.engine.operator.model, self._encoded(group)) if self._can_diagnose else "see the monitor"
         skips = self.position.skips_in_a_row
         what = f"{skips} updates in a row were skipped" if skips > 1 else "the loss is not finite"
-        kept = "the last checkpoint is kept" if self.checkpoints.files() else "no checkpoint had been written"
+        kept = "no checkpoint had been written" if self.keeper.empty else "the last checkpoint is kept"
         return f"{what} in epoch {self.position.epoch + 1}, batch {self.position.batch + 1}: {where}; {kept}"
 
     @property
@@ -228,8 +233,8 @@ class Loop:
         position.rows.append(row)
         position.start_epoch()
         if improved:
-            self._save_model("best.safetensors")
-        if last or position.epoch % config.checkpoint_every == 0 or self._status() != "running":
+            self.keeper.note_best(position.epoch)
+        if self._status() != "running" or (position.epoch % config.checkpoint_every == 0 and self.keeper.affordable()):
             self._checkpoint()
         self.recorder.add(position.rows, self.monitor.rows())
         self.display.epoch(row, self._done)
@@ -263,21 +268,10 @@ class Loop:
 
     def finish(self) -> dict[str, dict[str, float]]:
         """Leave the operator as it stands, for `halfwave.load`; errors at the test resolutions asked for."""
-        self._save_model("model.safetensors")
+        self.keeper.save_model(self.position.epoch)
         if self.position.status == "interrupted":
             return {}
         return {str(resolution): self._evaluate(resolution) for resolution in self.config.test_resolutions}
 
-    def _save_model(self, name: str) -> None:
-        content = model_file(self.engine.operator, {"epoch": self.position.epoch, "data": dict(self.metadata)})
-        if self.fabric.is_global_zero:
-            write_sealed(self.run_dir / name, *content)
-
     def _checkpoint(self) -> None:
-        if not self.engine.finite():
-            raise NonFiniteError("the weights are not finite: not saved, the last checkpoint is kept")
-        tensors, values = self.engine.state()
-        if self.fabric.is_global_zero:
-            state = {"engine": values, "position": self.position.to_dict(), "ranges": self.monitor.rows()}
-            self.checkpoints.write(self._done, tensors, state)
-        self.fabric.barrier()
+        self.keeper.checkpoint(self._done, {"position": self.position.to_dict(), "ranges": self.monitor.rows()})

@@ -24,13 +24,13 @@ from halfwave.data import Dataset, fit_normalizers, open_dataset
 from halfwave.errors import InputError
 from halfwave.files import make_directory, read_json, write_json
 from halfwave.models import MODELS, build_model
-from halfwave.training.checkpoints import Checkpoints
 from halfwave.training.config import TrainConfig
 from halfwave.training.curves import draw_curves
 from halfwave.training.devices import launch
 from halfwave.training.directory import claimed
 from halfwave.training.engine import Engine
 from halfwave.training.evaluation import InMemory
+from halfwave.training.keeper import Keeper
 from halfwave.training.loop import Loop
 from halfwave.training.losses import build_loss
 from halfwave.training.operator import Operator
@@ -137,8 +137,8 @@ def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> N
     steps = -(-batches // config.accumulate) * config.epochs
     engine = Engine(fabric, operator, build_loss(config.loss, dataset.metadata), config, steps)
     with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
-        checkpoints = Checkpoints(run_dir / "state", config.keep)
-        loop = Loop(engine, train_split, test_split, dataset.metadata, checkpoints, display, run_dir)
+        keeper = Keeper(engine, run_dir, dataset.metadata)
+        loop = Loop(engine, train_split, test_split, dataset.metadata, keeper, display)
         loop.resume()
         position = loop.run()
         resolutions = loop.finish()
