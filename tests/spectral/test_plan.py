@@ -129,7 +129,7 @@ def test_memory_plan_is_never_above_the_flop_plan(case, mode):
 
 
 def test_exhaustive_search_finds_the_smallest_peak_of_all_orders():
-    equation, shapes = CASES["tucker"]
+    equation, _ = CASES["tucker"]
     inputs, output = [frozenset(s) for s in equation.split("->")[0].split(",")], frozenset("klbo")
     sizes = dict(zip("klbcpqstcpo", (4, 5, 3, 6, 2, 3, 4, 5, 6, 2, 7), strict=True))
     smallest = min(_peak(inputs, output, sizes, path) for path in _all_paths(len(inputs)))

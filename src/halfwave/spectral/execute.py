@@ -59,11 +59,11 @@ class _Streamed(torch.autograd.Function):
         ctx.rest = (plan, formats, pair_axis)
         schedule = plan.schedule
         constants = _constants(plan, formats, {n: operands[n] for n in schedule.fixed_operands}, operands[0])
-        shape = [plan.sizes[i] for i in plan.output]
+        shape = [dict(plan.sizes)[i] for i in plan.output]
         shape.insert(len(shape) + 1 + pair_axis, 2)
         out = operands[0].new_empty(shape)
         view = out.movedim(pair_axis, -2)
-        for window in windows(plan.slices, plan.sizes):
+        for window in windows(plan.slices, dict(plan.sizes)):
             parts = {n: _cut(operands[n], plan.inputs[n], window) for n in schedule.sliced_operands}
             _cut(view, plan.output, window).copy_(_slice(plan, formats, parts, constants))
         return out
@@ -81,7 +81,7 @@ class _Streamed(torch.autograd.Function):
         # Sums over slices in fp32: a half-precision running sum would stagnate.
         sums = {key: _zeros(c) for key, c in leaves.items() if c.requires_grad}
         grads = {n: _zeros(operands[n]) for n in schedule.sliced_operands if needs[n]}
-        for window in windows(plan.slices, plan.sizes):
+        for window in windows(plan.slices, dict(plan.sizes)):
             with torch.enable_grad():
                 parts = {
                     n: _cut(operands[n], plan.inputs[n], window).detach().requires_grad_(needs[n])
@@ -117,7 +117,7 @@ def _constants(plan: ContractionPlan, formats: Formats, operands: dict[int, Tens
         made[len(plan.inputs)] = _signs(len(plan.inputs), like, formats)
     for number, step in plan.schedule.once:
         left, right = (_prepared(made.pop(n), n, step, False, formats) for n in (step.left, step.right))
-        made[number] = _run(step, left, right, plan.sizes, formats)
+        made[number] = _run(step, left, right, dict(plan.sizes), formats)
     for _, step in plan.schedule.every:
         for n in (step.left, step.right):
             if n in made:

@@ -42,8 +42,8 @@ def product(left: Tensor, subscripts: str, expanded: Tensor, right_shape: dict[s
     mine = "".join(i for i in subscripts if i in result and i not in batch and i != PAIR)
     sizes = dict(zip(subscripts, left.shape, strict=True)) | right_shape
     rows = permuted(left, subscripts, batch + mine + PAIR + summed)
-    count = prod(sizes[i] for i in batch)
-    rows = rows.reshape(count, prod(sizes[i] for i in mine), expanded.shape[1])
+    count = prod([sizes[i] for i in batch])
+    rows = rows.reshape(count, prod([sizes[i] for i in mine]), expanded.shape[1])
     # bmm on a batch of one is slower than mm in the backward pass.
     out = torch.bmm(rows, expanded) if count > 1 else torch.mm(rows[0], expanded[0])
     return out.view([2 if i == PAIR else sizes[i] for i in result])

@@ -14,15 +14,15 @@ ablation ('Contract and View-as-real Usage'):
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from halfwave.numerics import get_format
 from halfwave.spectral.pairs import PAIR, product_order, with_pair
 from halfwave.spectral.paths import Path, candidate_paths, size_of
 from halfwave.spectral.plan_text import describe
-from halfwave.spectral.streaming import Schedule, Slices, choose_slices
+from halfwave.spectral.streaming import Schedule, Slices, choose_slices, schedule
 
 Objective = Literal["memory", "flops"]
 ComplexMode = Literal["A", "B", "C"]
@@ -65,8 +65,9 @@ class Step:
 
 @dataclass(frozen=True)
 class ContractionPlan:
-    """What `execute` will do. Elements and bytes count complex numbers as pairs in `format`.
+    """What `execute` will do, step by step and slice by slice.
 
+    Elements and bytes count complex numbers as pairs in `format`.
     `peak_bytes` is the largest sum of operands, result and live intermediates; with slices, those of one slice.
     """
 
@@ -79,6 +80,10 @@ class ContractionPlan:
     slices: Slices
     memory_limit: int | None
     peak_bytes: int
+    inputs: tuple[str, ...] = field(repr=False)
+    output: str = field(repr=False)
+    sizes: tuple[tuple[str, int], ...] = field(repr=False)
+    schedule: Schedule = field(repr=False, compare=False)
 
     @property
     def flops(self) -> int:
@@ -93,24 +98,6 @@ class ContractionPlan:
     def largest_bytes(self) -> int:
         per_number = 1 if self.complex_mode == "A" else 2
         return self.largest_elements * per_number * get_format(self.format).storage.itemsize
-
-    @cached_property
-    def inputs(self) -> tuple[str, ...]:
-        """Indices of each operand."""
-        return tuple(self.equation.split("->")[0].split(","))
-
-    @cached_property
-    def output(self) -> str:
-        return self.equation.split("->")[1]
-
-    @cached_property
-    def sizes(self) -> dict[str, int]:
-        return _sizes(self.inputs, self.shapes)
-
-    @cached_property
-    def schedule(self) -> Schedule:
-        """Which steps run once and which in every slice."""
-        return Schedule(self.steps, self.inputs, self.slices)
 
     def __str__(self) -> str:
         return describe(self)
@@ -158,7 +145,21 @@ def _plan(
     best = _best_steps(inputs, output, sizes, objective, complex_mode)
     slices = choose_slices(best, inputs, output, sizes, memory_limit, slice_bytes, itemsize)
     peak = _peak_elements(best, inputs, output, sizes, slices) * itemsize
-    return ContractionPlan(equation, shapes, objective, complex_mode, format, best, slices, memory_limit, peak)
+    return ContractionPlan(
+        equation=equation,
+        shapes=shapes,
+        objective=objective,
+        complex_mode=complex_mode,
+        format=format,
+        steps=best,
+        slices=slices,
+        memory_limit=memory_limit,
+        peak_bytes=peak,
+        inputs=inputs,
+        output=output,
+        sizes=tuple(sizes.items()),
+        schedule=schedule(best, inputs, slices),
+    )
 
 
 def _best_steps(

@@ -31,8 +31,9 @@ def describe(plan: ContractionPlan) -> str:
         f"  peak with operands and result: {_count(plan.peak_bytes)}B",
     ]
     if plan.slices:
-        count = prod(ceil(plan.sizes[index] / length) for index, length in plan.slices)
-        cut = ", ".join(f"{length} of {plan.sizes[index]} along {index}" for index, length in plan.slices)
+        sizes = dict(plan.sizes)
+        count = prod(ceil(sizes[index] / length) for index, length in plan.slices)
+        cut = ", ".join(f"{length} of {sizes[index]} along {index}" for index, length in plan.slices)
         lines.append(f"  streamed: {count} slices ({cut})")
     if plan.memory_limit is not None:
         lines.append(f"  limit:    {_count(plan.memory_limit)}B with gradients, in forward and backward pass")

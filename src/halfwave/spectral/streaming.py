@@ -7,6 +7,7 @@ without the index alone is made once, before the first slice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ _ONCE = 7
 _WIDE = 4
 
 
+@dataclass(frozen=True)
 class Schedule:
     """Which tensors differ from slice to slice (data, what has a sliced index, all made from them), which do not.
 
@@ -36,20 +38,31 @@ class Schedule:
         fixed_operands, sliced_operands: numbers of the operands of either kind.
     """
 
-    def __init__(self, steps: tuple[Step, ...], inputs: tuple[str, ...], slices: Slices) -> None:
-        cut = {index for index, _ in slices}
-        # Option A has one operand more, its signs.
-        numbered = list(enumerate(steps, start=len(inputs) + (steps[0].kind == "real")))
-        self.data = frozenset({0} | {n for n, step in numbered if step.data})
-        changing = {n for n, subscripts in enumerate(inputs) if n == 0 or cut & set(subscripts)}
-        for n, step in numbered:
-            if step.left in changing or step.right in changing:
-                changing.add(n)
-        self.changing = frozenset(changing)
-        self.once = [(n, s) for n, s in numbered if n not in changing]
-        self.every = [(n, s) for n, s in numbered if n in changing]
-        self.sliced_operands = [n for n in range(len(inputs)) if n in changing]
-        self.fixed_operands = [n for n in range(len(inputs)) if n not in changing]
+    changing: tuple[int, ...]
+    data: tuple[int, ...]
+    once: tuple[tuple[int, Step], ...]
+    every: tuple[tuple[int, Step], ...]
+    fixed_operands: tuple[int, ...]
+    sliced_operands: tuple[int, ...]
+
+
+def schedule(steps: tuple[Step, ...], inputs: tuple[str, ...], slices: Slices) -> Schedule:
+    """What runs once and what in every slice."""
+    cut = {index for index, _ in slices}
+    # Option A has one operand more, its signs.
+    numbered = list(enumerate(steps, start=len(inputs) + (steps[0].kind == "real")))
+    changing = {n for n, subscripts in enumerate(inputs) if n == 0 or cut & set(subscripts)}
+    for n, step in numbered:
+        if step.left in changing or step.right in changing:
+            changing.add(n)
+    return Schedule(
+        changing=tuple(sorted(changing)),
+        data=(0, *(n for n, step in numbered if step.data)),
+        once=tuple((n, s) for n, s in numbered if n not in changing),
+        every=tuple((n, s) for n, s in numbered if n in changing),
+        fixed_operands=tuple(n for n in range(len(inputs)) if n not in changing),
+        sliced_operands=tuple(n for n in range(len(inputs)) if n in changing),
+    )
 
 
 def windows(slices: Slices, sizes: Mapping[str, int]) -> Iterator[dict[str, slice]]:
@@ -100,12 +113,12 @@ def temporary_bytes(
     steps: tuple[Step, ...], inputs: tuple[str, ...], sizes: Mapping[str, int], slices: Slices, itemsize: int
 ) -> int:
     """What the steps of one slice read and write in the forward pass; right operands are expanded to twice as much."""
-    schedule = Schedule(steps, inputs, slices)
+    order = schedule(steps, inputs, slices)
     part = _part_sizes(steps, sizes, slices)
     total = 0
-    for _, step in schedule.every:
-        total += size_of(step.left_subscripts, part) if step.left in schedule.changing else 0
-        total += 2 * size_of(step.right_subscripts, part) if step.right in schedule.changing else 0
+    for _, step in order.every:
+        total += size_of(step.left_subscripts, part) if step.left in order.changing else 0
+        total += 2 * size_of(step.right_subscripts, part) if step.right in order.changing else 0
         total += size_of(step.subscripts, part)
     return total * itemsize
 
@@ -114,15 +127,15 @@ def bound_bytes(
     steps: tuple[Step, ...], inputs: tuple[str, ...], output: str, sizes: Mapping[str, int], slices: Slices
 ) -> int:
     """An upper bound of all that is alive in forward and backward pass: fp32 operands and gradients included."""
-    schedule = Schedule(steps, inputs, slices)
+    order = schedule(steps, inputs, slices)
     part = _part_sizes(steps, sizes, ())
     data, *weights = (2 * size_of(s, sizes) for s in inputs)
     # The data come in fp32 and are kept in the format; both have gradients, and so has the result.
     fixed = 3 * data + 2 * sum(weights) + 2 * 2 * size_of(output, sizes)
-    once = sum(size_of(step.subscripts, part) for _, step in schedule.once)
+    once = sum(size_of(step.subscripts, part) for _, step in order.once)
     for step in steps:
-        once += size_of(step.left_subscripts, part) if step.left not in schedule.changing else 0
-        once += size_of(step.right_subscripts, part) if step.right not in schedule.changing else 0
+        once += size_of(step.left_subscripts, part) if step.left not in order.changing else 0
+        once += size_of(step.right_subscripts, part) if step.right not in order.changing else 0
     return (fixed + _ONCE * once) * _WIDE + _BACKWARD * temporary_bytes(steps, inputs, sizes, slices, _WIDE)
 
 
