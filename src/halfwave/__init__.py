@@ -8,7 +8,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from halfwave import data, interop, models, numerics, precision, spectral, theory, training
-from halfwave.models import FNO, set_precision
+from halfwave.models import FNO, TFNO, set_precision
 from halfwave.precision import Policy, Schedule
 from halfwave.spectral import SpectralConv
 from halfwave.training import load, save
@@ -20,6 +20,7 @@ except PackageNotFoundError:  # a source tree that is not installed
 
 __all__ = [
     "FNO",
+    "TFNO",
     "Policy",
     "Schedule",
     "SpectralConv",
