@@ -53,7 +53,7 @@ def build_config(folder: Path) -> TrainConfig:
     return TrainConfig(
         data=str(folder / "darcy.h5"),
         arguments={"n_modes": (8, 8), "hidden_channels": 16, "n_layers": 3},
-        epochs=12,
+        epochs=20,
         batch_size=4,
         precision="schedule",
         loss_scaling=True,
@@ -79,7 +79,7 @@ def kill_often(config: TrainConfig, run_dir: Path, kills: int, seconds: float, m
         else:
             while newest(run_dir) == before and process.poll() is None:
                 time.sleep(0.002)
-            time.sleep(moments.uniform(0, 1.2 * seconds / kills))
+            time.sleep(moments.uniform(0, 0.6 * seconds / kills))
         process.kill()
         if process.wait() >= 0:
             print(f"the run finished after {done} kills", flush=True)

@@ -24,6 +24,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "theory"))
 
+import random_arithmetic as arithmetic
 import random_cases as cases
 
 from halfwave.theory import emulated_fft, precision_error
@@ -37,10 +38,10 @@ SEARCHES: list[tuple[str, Callable[..., None], tuple[Any, ...], float]] = [
     ("smooth periodic, d = 1", cases.check_smooth, (1, 25), 0.04),
     ("smooth periodic, d = 2", cases.check_smooth, (2, 25), 0.02),
     ("smooth periodic, d = 3", cases.check_smooth, (3, 25), 0.01),
-    ("precision systems", cases.check_system, (25,), 0.13),
-    ("matrix products", cases.check_gemm, (4,), 0.06),
-    ("half-precision FFT", cases.check_half_fft, (4,), 0.03),
-    ("spectral convolutions", cases.check_block, (4,), 0.01),
+    ("precision systems", arithmetic.check_system, (25,), 0.13),
+    ("matrix products", arithmetic.check_gemm, (4,), 0.06),
+    ("half-precision FFT", arithmetic.check_half_fft, (4,), 0.03),
+    ("spectral convolutions", arithmetic.check_block, (4,), 0.01),
 ]
 
 

@@ -5,18 +5,43 @@
 >>> hw.set_precision(model, "full")
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from __future__ import annotations
 
-from halfwave import data, interop, models, numerics, precision, spectral, theory, training
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from halfwave import models, numerics, precision, spectral
 from halfwave.models import FNO, TFNO, set_precision
 from halfwave.precision import Policy, Schedule
 from halfwave.spectral import SpectralConv
-from halfwave.training import load, save
+
+if TYPE_CHECKING:
+    from halfwave import data, interop, theory, training
+    from halfwave.training import load, save
 
 try:
     __version__ = version("halfwave")
 except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "unknown"
+
+# Imported when first used: the solvers, the trainer and their libraries take seconds that a model does not need.
+_LATER = {
+    "data": "halfwave.data",
+    "interop": "halfwave.interop",
+    "theory": "halfwave.theory",
+    "training": "halfwave.training",
+    "load": "halfwave.training",
+    "save": "halfwave.training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'halfwave' has no attribute {name!r}")
+    module = import_module(_LATER[name])
+    return module if module.__name__ == f"halfwave.{name}" else getattr(module, name)
+
 
 __all__ = [
     "FNO",

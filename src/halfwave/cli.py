@@ -11,24 +11,20 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import redirect_stderr
-from typing import Annotated, Any, NoReturn
+from importlib import import_module
+from typing import Any, NoReturn
 
 import tyro
-from tyro.conf import subcommand
 
-from halfwave.commands.data import Data
-from halfwave.commands.demo import Demo
-from halfwave.commands.evaluate import Evaluate
-from halfwave.commands.predict import Predict
-from halfwave.commands.train import Train
 from halfwave.errors import InputError, UsageError
 
-COMMANDS: dict[str, Any] = {
-    "demo": Demo,
-    "data": Data,
-    "train": Train,
-    "evaluate": Evaluate,
-    "predict": Predict,
+# Each command is imported only when it is called: --help should not wait for torch.
+COMMANDS = {
+    "demo": "the main job, small: Darcy data, full against mixed, a report",
+    "data": "make a dataset with a real solver, in one HDF5 file",
+    "train": "train a model by a recipe; resumes what was interrupted",
+    "evaluate": "L2 and H1 errors of a trained operator, at any resolution",
+    "predict": "apply a trained operator to the fields of a file",
 }
 
 
@@ -42,9 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: list[str], debug: bool = False) -> int:
     """Run one command and return its exit code; errors become one line on standard error."""
     try:
+        if not arguments or arguments[0] in ("-h", "--help"):
+            print(_overview())
+            return 0
+        if arguments[0] == "--version":
+            print(f"halfwave {import_module('halfwave').__version__}")
+            return 0
         parse(arguments).run()
         return 0
-    except SystemExit as exit:  # --help
+    except SystemExit as exit:  # --help of a command
         return int(exit.code or 0)
     except KeyboardInterrupt:
         return _fail("interrupted; the same command goes on where it stopped", 130)
@@ -58,33 +60,41 @@ def run(arguments: list[str], debug: bool = False) -> int:
 
 def parse(arguments: list[str]) -> Any:
     """The command object of a command line; UsageError with tyro's explanation in one line."""
-    kinds: Any = None
-    for name, command in COMMANDS.items():
-        kind = Annotated[command, subcommand(name)]  # type: ignore[valid-type]
-        kinds = kind if kinds is None else kinds | kind
+    name, *options = arguments
+    if name not in COMMANDS:
+        raise UsageError(f"unknown command {name!r}: expected one of {', '.join(COMMANDS)}")
+    command = getattr(import_module(f"halfwave.commands.{name}"), name.capitalize())
     captured = io.StringIO()
     try:
         with redirect_stderr(captured):
-            return tyro.cli(
-                kinds,
-                args=arguments or ["--help"],
-                prog="halfwave",
-                description="Neural operators in mixed precision, and how far the result can be trusted. "
-                "--debug after any command shows the traceback of an error.",
-                config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagConversionOff),
-            )
+            return tyro.cli(command, args=options, prog=f"halfwave {name}")
     except SystemExit as exit:
         if exit.code == 2:
-            raise UsageError(_one_line(captured.getvalue())) from None
+            raise UsageError(f"{name}: {_one_line(captured.getvalue())}") from None
         raise
+
+
+def _overview() -> str:
+    lines = [f"  {name:<10} {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: halfwave COMMAND [OPTIONS]",
+            "",
+            "Neural operators in mixed precision, and how far the result can be trusted.",
+            "",
+            *lines,
+            "",
+            "halfwave COMMAND --help lists the options of a command.",
+            "--debug after any command shows the traceback of an error.",
+        ]
+    )
 
 
 def _one_line(box: str) -> str:
     """tyro's box without its frame: its first sentences, up to the pointer to --help."""
     text = re.sub(r"[╭╮╰╯│]", " ", re.sub(r"╭─.*─╮", "", box))
     parts = [" ".join(part.split()) for part in re.split(r"─{3,}", text)]
-    kept = [part for part in parts if part and not part.startswith("For full helptext")]
-    return "; ".join(kept) + " (halfwave COMMAND --help lists the options)"
+    return "; ".join(part for part in parts if part and not part.startswith("For full helptext"))
 
 
 def _fail(message: str, code: int) -> int:

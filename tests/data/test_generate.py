@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from halfwave.data import Darcy, generate
+from halfwave.data import GENERATORS, PAPER_COUNTS, Darcy, build_generator, generate
 from halfwave.data.store import ShardStore, plan_tasks
 from halfwave.errors import InputError
 
@@ -81,6 +81,34 @@ def test_nothing_else_is_left_behind(reference):
 
 def test_two_workers_give_the_same_bytes(reference, tmp_path):
     assert_same(reference, generate(SMALL, tmp_path / "d.h5", **COUNTS, workers=2))
+
+
+SMALL_ONES = [
+    build_generator("navier-stokes", resolution=16, time=1.0),
+    build_generator("shallow-water", resolution=16),
+    build_generator("car", resolution=120),
+    build_generator("ahmed", resolution=100),
+]
+
+
+@pytest.mark.parametrize("generator", SMALL_ONES, ids=lambda generator: generator.name)
+def test_every_generator_gives_the_same_bytes_from_two_workers(generator, tmp_path):
+    one, two = (
+        generate(generator, tmp_path / f"{workers}.h5", n_train=5, n_test=2, workers=workers) for workers in (1, 2)
+    )
+    with h5py.File(one) as a, h5py.File(two) as b:
+        names = [f"{split}/{name}" for split in ("train", "test") for name in a[split]]
+        assert len(names) >= 4
+        assert all(a[name][:].tobytes() == b[name][:].tobytes() for name in names)
+
+
+def test_generators_by_name():
+    assert build_generator("darcy", resolution=16, dim=1) == Darcy(resolution=16, dim=1)
+    assert set(PAPER_COUNTS) == set(GENERATORS)
+    with pytest.raises(InputError, match="accepted: darcy, navier-stokes, shallow-water, car, ahmed"):
+        build_generator("burgers")
+    with pytest.raises(InputError, match="no parameter 'viscosity'"):
+        build_generator("darcy", viscosity=1.0)
 
 
 def test_two_ranks_under_torchrun_give_the_same_bytes(reference, tmp_path):

@@ -66,9 +66,8 @@ def test_gradcheck_in_float64(grid, modes, backend):
     conv = SpectralConv(2, 3, modes, backend=backend, precision=Policy.uniform("fp64")).double()
     x = torch.randn(2, 2, *grid, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x, *_: conv(x), (x, *conv.parameters()), fast_mode=True)
-    assert torch.autograd.gradgradcheck(
-        lambda x: conv.transform.forward(x, conv._arithmetic("forward_transform", x.device)), (x,), fast_mode=True
-    )
+    fp64 = FORMATS["fp64"]
+    assert torch.autograd.gradgradcheck(lambda x: conv.transform.forward(x, fp64), (x,), fast_mode=True)
 
 
 @pytest.mark.parametrize("backend", ["gemm", "fft"])
@@ -91,10 +90,11 @@ def test_block_settings_keep_each_stage_in_its_format(setting):
     conv.set_precision(Policy.block(setting, dtype="fp16"))
     stages = ("forward_transform", "contraction", "inverse_transform")
     dtypes = {"F": torch.float32, "H": torch.float16}
-    arith = [conv._arithmetic(stage, x.device) for stage in stages]
-    x_hat = conv.transform.forward(x, arith[0])
-    y_hat = conv.weight.contract(x_hat, conv.transform.weight_slices((16, 16)), arith[1], arith[1])
-    y = conv.transform.inverse(y_hat, (16, 16), (16, 16), arith[2])
+    formats = [conv.policy.format(stage) for stage in stages]
+    contraction = conv._arithmetic("contraction", x.device)
+    x_hat = conv.transform.forward(x, formats[0])
+    y_hat = conv.weight.contract(x_hat, conv.transform.weight_slices((16, 16)), contraction, contraction)
+    y = conv.transform.inverse(y_hat, (16, 16), (16, 16), formats[2])
     assert [t.dtype for t in (x_hat, y_hat, y)] == [dtypes[letter] for letter in setting]
 
 
@@ -110,13 +110,11 @@ def test_every_size_runs_in_half(grid, name):
 def test_gemm_cannot_overflow_and_fft_does_as_on_a_gpu():
     gemm = FourierTransform((8, 8), "gemm")
     fft = FourierTransform((8, 8), "fft")
-    arith = SpectralConv(1, 1, (8, 8), precision=Policy.named("half", dtype="fp16"))._arithmetic(
-        "forward_transform", torch.device("cpu")
-    )
+    fp16 = FORMATS["fp16"]
     ones = torch.ones(1, 1, 256, 256)
-    assert gemm.forward(ones * 6e4, arith).isfinite().all()
-    assert fft.forward(ones, arith).isinf().any(), "65536 is past the largest fp16 number"
-    assert fft.forward(torch.ones(1, 1, 128, 128).tanh(), arith).isfinite().all()
+    assert gemm.forward(ones * 6e4, fp16).isfinite().all()
+    assert fft.forward(ones, fp16).isinf().any(), "65536 is past the largest fp16 number"
+    assert fft.forward(torch.ones(1, 1, 128, 128).tanh(), fp16).isfinite().all()
 
 
 def test_auto_stabilizer_and_repr():

@@ -8,7 +8,7 @@ from emulated_block import emulated_block, exact_block, frequencies, rms, rounde
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property_search import search
-from random_cases import check_block
+from random_arithmetic import check_block
 
 from halfwave.errors import InputError
 from halfwave.numerics import FORMATS, get_format

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from halfwave.errors import InputError
 from halfwave.theory import (
@@ -80,6 +81,16 @@ def test_periodic_samples_count_the_step_across_the_boundary():
     ramp = np.arange(8) / 8
     assert float(estimate_variation(ramp)[0]) == pytest.approx(7 / 8)
     assert float(estimate_variation(ramp, periodic=True)[0]) == pytest.approx(14 / 8)
+
+
+def test_arrays_and_scalars_of_other_libraries_are_numbers_too():
+    plain = bound_discretization((1, 2), (8, 16), sup=1.5, lipschitz=(1.0, 2.0))
+    arrays = bound_discretization(
+        np.array([1, 2]), torch.Size([8, 16]), sup=np.float32(1.5), lipschitz=np.array([1, 2])
+    )
+    assert arrays == plain
+    scalars = bound_discretization(np.int64(1), torch.tensor(8), sup=torch.tensor(1.5), lipschitz=np.array(2.0))
+    assert scalars == bound_discretization(1, 8, sup=1.5, lipschitz=2.0)
 
 
 @pytest.mark.parametrize(

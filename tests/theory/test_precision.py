@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from property_search import search
-from random_cases import check_gemm, check_half_fft, check_system
+from random_arithmetic import check_gemm, check_half_fft, check_system
 
 from halfwave.errors import InputError
 from halfwave.numerics import FORMATS, round_to

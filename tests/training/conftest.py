@@ -36,6 +36,12 @@ def data_file(tmp_path_factory):
     return _write_dataset(tmp_path_factory.mktemp("data") / "smoothing.h5")
 
 
+@pytest.fixture(autouse=True)
+def _few_pictures(monkeypatch):
+    """A picture takes as long as a small run: only the runs of module fixtures draw one."""
+    monkeypatch.setattr("halfwave.training.trainer.draw_curves", lambda run_dir: None)
+
+
 @pytest.fixture
 def model():
     torch.manual_seed(0)

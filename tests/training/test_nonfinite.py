@@ -9,6 +9,7 @@ from halfwave.models import build_model, set_precision
 from halfwave.precision import Policy
 from halfwave.training import RangeMonitor, TrainConfig, load, train
 from halfwave.training.checkpoints import Checkpoints
+from halfwave.training.engine import Engine
 from halfwave.training.loop import Loop
 from halfwave.training.nonfinite import NonFiniteError, diagnose, promote, safer
 from halfwave.training.records import read_metrics
@@ -165,6 +166,25 @@ def test_loss_scaling_changes_nothing_where_nothing_overflows(config, tmp_path):
     assert {row["skipped_steps"] for row in rows} == {0}
     plain = train(config, tmp_path / "plain", quiet=True)
     assert result.l2 == pytest.approx(plain.l2, rel=1e-4)
+
+
+def test_loss_scaling_finds_its_scale_even_with_one_update_an_epoch(config, tmp_path, monkeypatch):
+    """Gradients overflow at first; the scale is halved until they do not."""
+    original, count = Engine._step, [0]
+
+    def overflowing(self):
+        count[0] += 1
+        if count[0] <= 3:
+            with torch.no_grad():
+                next(p for p in self.module.parameters() if p.grad is not None).grad.fill_(math.inf)
+        return original(self)
+
+    monkeypatch.setattr(Engine, "_step", overflowing)
+    changes = {"loss_scaling": True, "batch_size": 12, "epochs": 5}
+    result = train(config.model_copy(update=changes), tmp_path, quiet=True)
+    assert result.status == "finished"
+    assert [row["skipped_steps"] for row in read_metrics(tmp_path)] == [1, 2, 3, 3, 3]
+    assert read_metrics(tmp_path)[-1]["loss_scale"] == 2.0**13
 
 
 def test_the_model_of_the_naive_run_is_the_one_tested(naive):

@@ -11,9 +11,12 @@ from rich.console import Console
 from halfwave.data import open_dataset
 from halfwave.errors import InputError
 from halfwave.training import Operator, TrainConfig, evaluate, load, train, train_seeds
+from halfwave.training.directory import claimed
 from halfwave.training.evaluation import resample
 from halfwave.training.progress import Display
 from halfwave.training.records import read_metrics
+
+ARGUMENTS = {"n_modes": (4, 4), "hidden_channels": 6, "n_layers": 2}
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +38,7 @@ def test_a_run_directory_is_complete(run):
         "best", "config", "curves", "events", "metrics", "model", "state", "summary",
     }  # fmt: skip
     assert json.loads((run_dir / "summary.json").read_text())["l2"] == result.l2
+    assert (run_dir / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_metrics_have_one_row_per_epoch_and_training_learns(run):
@@ -82,11 +86,10 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not(run, tmp_path):
 
 
 def test_accumulating_small_batches_is_one_large_batch(data_file, tmp_path):
-    arguments = {"n_modes": (4, 4), "hidden_channels": 6, "n_layers": 2}
     small, large = (
         train(
             TrainConfig(
-                data=str(data_file), arguments=arguments, epochs=2, batch_size=b, accumulate=a, precision="full"
+                data=str(data_file), arguments=ARGUMENTS, epochs=2, batch_size=b, accumulate=a, precision="full"
             ),
             tmp_path / f"{b}",
             quiet=True,
@@ -107,16 +110,44 @@ def test_changed_settings_or_data_are_refused_and_nothing_is_touched(run, tmp_pa
     assert {p: p.read_bytes() for p in run_dir.iterdir() if p.is_file()} == before
 
 
-def test_bad_data_and_models_are_refused_before_anything_is_written(config, tmp_path):
-    for changes, match in (
-        ({"data": str(tmp_path / "none.h5")}, "none.h5"),
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"data": "none.h5"}, "none.h5"),
         ({"model": "Oracle"}, "unknown model 'Oracle': expected one of"),
-    ):
-        with pytest.raises(InputError, match=match):
-            train(config.model_copy(update=changes), tmp_path / "run", quiet=True)
-        assert not (tmp_path / "run").exists()
-    with pytest.raises(InputError, match="cannot be built"):
-        train(config.model_copy(update={"arguments": {"modes": 3}}), tmp_path / "run2", quiet=True)
+        ({"arguments": {"modes": 3}}, "FNO cannot be built: .*modes"),
+        ({"arguments": {**ARGUMENTS, "in_channels": 2}}, "FNO cannot be applied to .*expected input"),
+        ({"arguments": {**ARGUMENTS, "n_modes": (4, 4, 4)}}, "FNO cannot be applied to .*expected input"),
+    ],
+)
+def test_bad_data_and_models_are_refused_before_anything_is_written(config, tmp_path, changes, match):
+    with pytest.raises(InputError, match=match) as caught:
+        train(config.model_copy(update=changes), tmp_path / "run", quiet=True)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_directory_that_cannot_be_written_is_named(config, tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(InputError, match=r"cannot write to .*file"):
+        train(config, tmp_path / "file" / "run", quiet=True)
+
+
+def test_two_processes_do_not_train_in_one_directory(config, tmp_path):
+    with claimed(tmp_path), pytest.raises(InputError, match="another process is training"):
+        train(config, tmp_path, quiet=True)
+    assert train(config, tmp_path, quiet=True).status == "finished"
+
+
+def test_a_run_without_a_checkpoint_may_change_its_settings_and_leaves_no_litter(config, tmp_path):
+    (tmp_path / "state").mkdir()
+    litter = [tmp_path / ".metrics.csv.x1y2", tmp_path / "state" / ".at-0000000003.safetensors.x1y2"]
+    for path in litter:
+        path.write_text("half written")
+    (tmp_path / "config.json").write_text('{"config": {"data": "other.h5"}}')
+    train(config, tmp_path, quiet=True)
+    assert json.loads((tmp_path / "config.json").read_text())["config"]["data"] == config.data
+    assert not any(path.exists() for path in litter)
 
 
 def test_resampling_takes_every_kth_point_or_interpolates_and_never_invents():
@@ -161,8 +192,8 @@ def test_several_seeds_give_mean_and_deviation_and_are_not_run_twice(config, tmp
 
 def test_an_eight_epoch_schedule_shows_two_four_two_and_memory_in_order(write_dataset, tmp_path):
     config = TrainConfig(
-        data=str(write_dataset(tmp_path / "128.h5", n_train=4, n_test=1, grid=(128, 128))),
-        arguments={"n_modes": (16, 16), "hidden_channels": 32, "n_layers": 4},
+        data=str(write_dataset(tmp_path / "128.h5", n_train=3, n_test=1, grid=(128, 128))),
+        arguments={"n_modes": (16, 16), "hidden_channels": 24, "n_layers": 4},
         epochs=8,
         batch_size=4,
         evaluate_every=8,

@@ -18,7 +18,7 @@ from halfwave.errors import UsageError
 
 @dataclass
 class Data:
-    """Make a dataset with a real solver, in one HDF5 file. Interrupted, the same command resumes."""
+    """Make a dataset with a real solver; the same command resumes."""
 
     name: Positional[str]
     """darcy, navier-stokes, shallow-water, ..."""

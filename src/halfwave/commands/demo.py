@@ -26,7 +26,7 @@ POLICIES = ("full", "mixed")
 
 @dataclass
 class Demo:
-    """The main job, small: makes Darcy data, trains full and mixed, compares error, memory and speed."""
+    """Makes Darcy data, trains full and mixed, compares them, writes a report."""
 
     out: Path = Path("runs/demo")
     """Where runs, summary.json, report.html and fields.png go."""

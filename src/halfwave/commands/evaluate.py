@@ -20,7 +20,7 @@ from halfwave.training.config import read_config
 
 @dataclass
 class Evaluate:
-    """Relative L2 and H1 errors of a trained operator on a dataset's test split, at any resolution."""
+    """Relative L2 and H1 errors of a trained operator on a test split."""
 
     run_path: Positional[Path]
     """Run directory, or a model file."""

@@ -17,7 +17,7 @@ from halfwave.training import load
 
 @dataclass
 class Predict:
-    """Apply a trained operator to the fields of a file, on any grid, and write the answers to another file."""
+    """Apply a trained operator to the fields of a file, on any grid."""
 
     run_path: Positional[Path]
     """Run directory, or a model file."""

@@ -77,10 +77,7 @@ def _build_command() -> type:
     ]
     command = make_dataclass("Train", options, bases=(TrainBase,))
     listed = "\n".join(f"  {recipe.name}: {recipe.title}" for recipe in RECIPES.values())
-    command.__doc__ = (
-        "Train a model by a recipe; every setting can be changed by an option. An interrupted run resumes.\n\n"
-        f"Recipes:\n{listed}"
-    )
+    command.__doc__ = f"Train a model by a recipe; every setting can be changed by an option.\n\nRecipes:\n{listed}"
     return command
 
 

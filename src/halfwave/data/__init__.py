@@ -1,8 +1,5 @@
 """Datasets: random fields, one file per problem, the store, and readers of published formats."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from halfwave.data.ahmed import Ahmed
 from halfwave.data.car import Car
 from halfwave.data.darcy import Darcy
@@ -16,13 +13,12 @@ from halfwave.data.opening import open_any, open_dataset, open_point_dataset
 from halfwave.data.point_dataset import PointDataset, PointSample, PointSplit
 from halfwave.data.random_fields import GaussianField
 from halfwave.data.readers.common import ReadOptions
+from halfwave.data.registry import GENERATORS, PAPER_COUNTS, build_generator
 from halfwave.data.shallow_water import ShallowWater
-
-GENERATORS: Mapping[str, type] = MappingProxyType({g.name: g for g in (Darcy, NavierStokes, ShallowWater, Car, Ahmed)})
-"""Every generator by its name on the command line."""
 
 __all__ = [
     "GENERATORS",
+    "PAPER_COUNTS",
     "Ahmed",
     "Car",
     "Darcy",
@@ -38,6 +34,7 @@ __all__ = [
     "ReadOptions",
     "ShallowWater",
     "Split",
+    "build_generator",
     "fit_normalizers",
     "generate",
     "live_dataset",

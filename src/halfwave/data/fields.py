@@ -27,7 +27,7 @@ class Fields:
         self.path, self.shape, self._read = path, shape, read
 
     def __getitem__(self, part: slice) -> Tensor:
-        values = np.ascontiguousarray(self._read(part), dtype=np.float32)
+        values = np.array(self._read(part), dtype=np.float32)
         if not np.isfinite(values).all():
             first = (part.start or 0) + int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(1)))
             raise InputError(f"{self.path} holds NaN or infinity in sample {first}")

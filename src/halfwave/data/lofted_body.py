@@ -58,8 +58,15 @@ class LoftedBody:
         half = min(self._reference())
         nose, tail = (min(radius, 0.95 * half) for radius in (self.nose_radius, self.tail_radius))
         corners = [(0.0, 0.0), (0.0, half), (self.length, half), (self.length, 0.0)]
-        x, shrink = _spread(_rounded_path(corners, [nose, tail]), count)
+        path = _rounded_path(corners, [nose, tail])
+        # Even in the arc of the roof line, not of x alone: a steep windshield needs its share of the rings.
+        roof = np.interp(path[:, 0], *self._roof_line()) * path[:, 1] / half
+        x, shrink = _spread(path, count, along=np.column_stack([path, roof]))
         return x, shrink / half
+
+    def _roof_line(self) -> tuple[np.ndarray, np.ndarray]:
+        x = np.linspace(0, self.length, _DENSE)
+        return x, np.asarray(self.profile(x)[1], dtype=float)
 
     def _section(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The unit cross-section from the keel (0, -1) over (1, 0) to the roof (0, 1)."""
@@ -78,20 +85,26 @@ def _rounded_path(corners: list[tuple[float, float]], radii: list[float]) -> np.
         into, out = _unit(corner - before), _unit(after - corner)
         angle = np.linspace(0, math.pi / 2, _DENSE)[:, None]
         centre = corner - radius * into + radius * out
-        parts.append(centre + radius * (np.sin(angle) * into - np.cos(angle) * out))
-    return np.concatenate([*parts, np.array(corners[-1:])])
+        arc = centre + radius * (np.sin(angle) * into - np.cos(angle) * out)
+        parts += [_straight(parts[-1][-1], arc[0]), arc]
+    return np.concatenate([*parts, _straight(parts[-1][-1], np.array(corners[-1])), np.array(corners[-1:])])
+
+
+def _straight(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Points between `start` and `end`, both left out."""
+    return start + np.linspace(0, 1, _DENSE)[1:-1, None] * (end - start)
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
-def _spread(path: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """`count` points of a polyline, evenly in arc length plus turning, its ends included."""
-    step = np.diff(path, axis=0)
+def _spread(path: np.ndarray, count: int, along: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """`count` points of a polyline, its ends included, evenly in the arc length plus turning of it (or of `along`)."""
+    step = np.diff(path if along is None else along, axis=0)
     arc = np.linalg.norm(step, axis=1)
-    heading = np.unwrap(np.arctan2(step[:, 1], step[:, 0]))
-    turn = np.abs(np.diff(heading, append=heading[-1]))
+    heading = step / arc[:, None]
+    turn = np.linalg.norm(np.diff(heading, axis=0, append=heading[-1:]), axis=1)
     measure = arc / arc.sum() + _TURNING_SHARE * turn / turn.sum()
     position = np.concatenate([[0.0], np.cumsum(measure)])
     at = np.linspace(0, position[-1], count)

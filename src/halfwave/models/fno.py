@@ -14,9 +14,9 @@ from halfwave.models.positions import append_grid
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
 from halfwave.spectral.factorized import Implementation
-from halfwave.spectral.fourier import Backend
 from halfwave.spectral.modes import Layout, check_modes
 from halfwave.spectral.ranks import Rank
+from halfwave.spectral.transform_plan import Backend
 
 
 class FNO(NeuralOperator):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from halfwave.numerics import Arithmetic, arithmetic
+from halfwave.numerics import Arithmetic, arithmetic_of
 from halfwave.precision import Policy, as_policy
 
 # Grid points times channels of one slice: 64 channels x 4096 points in fp32 are one megabyte.
@@ -121,7 +121,7 @@ class PointwiseModule(nn.Module):
         self.policy = as_policy(policy)
 
     def arithmetic(self, device: torch.device) -> Arithmetic:
-        return arithmetic(self.policy.format("pointwise"), device.type)
+        return arithmetic_of(self.policy.pointwise, device.type)
 
 
 class ChannelLinear(nn.Module):

@@ -39,7 +39,7 @@ class Recipe:
 _ALL = (
     Recipe(
         name="demo",
-        title="what `halfwave demo` trains: Darcy flow 64x64, an FNO of 24 modes and 32 channels",
+        title="what `halfwave demo` trains: Darcy 64x64, a small FNO",
         model="FNO",
         arguments={"n_modes": [24, 24], "hidden_channels": 32, "n_layers": 4},
         generator="darcy",
@@ -50,7 +50,7 @@ _ALL = (
     ),
     Recipe(
         name="darcy",
-        title="Darcy flow 64x64, FNO of 32 modes and 32 channels: minutes on a laptop",
+        title="Darcy 64x64, 32 modes, 32 channels: minutes",
         model="FNO",
         arguments={"n_modes": [32, 32], "hidden_channels": 32, "n_layers": 4},
         generator="darcy",
@@ -61,7 +61,7 @@ _ALL = (
     ),
     Recipe(
         name="darcy-paper",
-        title="Darcy flow 128x128 as in the paper: 5,000 samples, 64 modes, 64 channels",
+        title="Darcy 128x128 at the paper's size: 5,000 samples",
         model="FNO",
         arguments={"n_modes": [64, 64], "hidden_channels": 64, "n_layers": 4},
         generator="darcy",

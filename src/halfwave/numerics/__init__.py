@@ -1,6 +1,6 @@
 """Number formats and rounding: what a float can hold."""
 
-from halfwave.numerics.arithmetic import Arithmetic, arithmetic
+from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.formats import FORMATS, Format, get_format
 from halfwave.numerics.hardware import default_half, describe_cpu, multiplies_natively
 from halfwave.numerics.rounding import round_to
@@ -10,6 +10,7 @@ __all__ = [
     "Arithmetic",
     "Format",
     "arithmetic",
+    "arithmetic_of",
     "default_half",
     "describe_cpu",
     "get_format",

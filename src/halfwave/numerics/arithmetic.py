@@ -11,12 +11,11 @@ Three cases, one interface:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from halfwave.numerics.formats import Format
+from halfwave.numerics.formats import Format, get_format
 from halfwave.numerics.hardware import multiplies_natively
 from halfwave.numerics.rounding import round_to
 
@@ -72,10 +71,14 @@ class Arithmetic:
         return f"{self.format.name} ({self.how})"
 
 
-@lru_cache(maxsize=64)
 def arithmetic(format: Format, device_type: str) -> Arithmetic:
     """The way `format` is computed with on a device of this type."""
     if format.emulated:
         return Arithmetic(format, torch.float32)
     native = multiplies_natively(format, device_type)
     return Arithmetic(format, format.storage if native else torch.float32)
+
+
+def arithmetic_of(format_name: str, device_type: str) -> Arithmetic:
+    """`arithmetic` by the name of the format."""
+    return arithmetic(get_format(format_name), device_type)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from halfwave.numerics import Arithmetic, arithmetic
+from halfwave.numerics import Arithmetic, arithmetic_of
 from halfwave.precision import Policy, as_policy, get_stabilizer, resolve_stabilizer
 from halfwave.spectral.build import build_weight
 from halfwave.spectral.factorized import Implementation
-from halfwave.spectral.fourier import Backend, FourierTransform
+from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.modes import Layout, check_modes
 from halfwave.spectral.plan import Objective
 from halfwave.spectral.ranks import Rank
+from halfwave.spectral.transform_plan import Backend
 from halfwave.spectral.weights import SpectralWeight
 
 Transform = FourierTransform
@@ -88,22 +89,21 @@ class SpectralConv(nn.Module):
                 f"expected input (batch, {self.in_channels}, {self.transform.dim} grid axes), got {tuple(x.shape)}"
             )
         device = x.device
-        x_hat = self.transform.forward(self._stabilized(x, grid), self._arithmetic("forward_transform", device))
+        x_hat = self.transform.forward(self._stabilized(x, grid), self.policy.format("forward_transform"))
         window = self.transform.weight_slices(grid)
         y_hat = self.weight.contract(
             x_hat, window, self._arithmetic("contraction", device), self._arithmetic("weights", device)
         )
-        inverse = self._arithmetic("inverse_transform", device)
         target = grid if output_shape is None else tuple(output_shape)
         biased = self.bias is not None and self.transform.add_constant(y_hat, self.bias, grid)
-        y = self.transform.inverse(y_hat, target, grid, inverse)
+        y = self.transform.inverse(y_hat, target, grid, self.policy.format("inverse_transform"))
         if self.bias is not None and not biased:
             y = y + self.bias.to(y.dtype).view(-1, *([1] * len(grid)))
         return y
 
     def stabilizer(self, grid: tuple[int, ...], device: torch.device) -> str:
         """The stabilizer that acts on this grid: the policy's, ``"auto"`` resolved."""
-        half_fft = self.transform.half_fft(grid, self._arithmetic("forward_transform", device), device)
+        half_fft = self.transform.half_fft(grid, self.policy.format("forward_transform"), device)
         return resolve_stabilizer(self.policy.stabilizer, half_fft)
 
     def _stabilized(self, x: Tensor, grid: tuple[int, ...]) -> Tensor:
@@ -111,7 +111,7 @@ class SpectralConv(nn.Module):
         return x if name == "none" else get_stabilizer(name)(x)
 
     def _arithmetic(self, role: str, device: torch.device) -> Arithmetic:
-        return arithmetic(self.policy.format(role), device.type)
+        return arithmetic_of(getattr(self.policy, role), device.type)
 
     def extra_repr(self) -> str:
         stages = ("forward_transform", "contraction", "inverse_transform")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from halfwave.numerics import FORMATS, Arithmetic, Format
+from halfwave.numerics import FORMATS, Arithmetic, Format, arithmetic_of
 from halfwave.spectral.modes import AxisModes
 
 
@@ -64,15 +64,20 @@ def seconds(modes: tuple[AxisModes, ...], arith: Arithmetic, device: torch.devic
     }
 
 
-def cheaper_backend(modes: tuple[AxisModes, ...], arith: Arithmetic, device: torch.device) -> str:
+# Plain constants in and out: a decision that torch.compile takes as given.
+@torch.compiler.assume_constant_result
+def cheaper_backend(grid: tuple[int, ...], counts: tuple[int, ...], format: str, device: str) -> str:
     """The backend with the lower modelled time, among those that cannot overflow.
 
     A format of narrow range (fp16, fp8) always takes gemm: its unnormalised FFT would need a stabilizer, and a model
     must not change its function because another grid made another backend cheaper.
     """
+    place = torch.device(device)
+    arith = arithmetic_of(format, place.type)
     if narrow_range(arith.format):
         return "gemm"
-    cost = seconds(modes, arith, device)
+    modes = tuple(AxisModes(size, 0, count, 0) for size, count in zip(grid, counts, strict=True))
+    cost = seconds(modes, arith, place)
     return "gemm" if cost["gemm"] <= cost["fft"] else "fft"
 
 

@@ -14,88 +14,92 @@ import torch
 from torch import Tensor
 
 from halfwave.numerics import Arithmetic
-from halfwave.spectral.matrices import Weighting, frequencies, last_axis_weights
+from halfwave.spectral.matrices import Weighting, last_axis_weights
 from halfwave.spectral.modes import AxisModes
 from halfwave.spectral.slicing import slices
+from halfwave.spectral.transform_plan import TransformPlan
 
 
-def analyse(x: Tensor, modes: tuple[AxisModes, ...], arith: Arithmetic, weighting: Weighting) -> Tensor:
+def analyse(x: Tensor, plan: TransformPlan) -> Tensor:
     """(B, C, *grid) to (*K, 2, B, C)."""
     batch, channels = x.shape[:2]
-    grid = [axis.size for axis in modes]
-    counts = [axis.count for axis in modes]
-    fields = x.reshape(batch * channels, *grid)
-    weights = _weights(modes, weighting, x.device, arith.storage)
-    spectrum = x.new_empty((prod(counts), 2, len(fields)), dtype=arith.storage)
-    for part in slices(len(fields), 8 * prod(grid), x.device):
-        raw = torch.fft.rfftn(_operand(fields[part], modes, arith), dim=tuple(range(1, len(grid) + 1)))
-        kept = _take(raw, modes, weighting)
-        pairs = torch.view_as_real(kept).flatten(1, -2).permute(1, 2, 0)
+    arith = plan.arith
+    fields = x.reshape(batch * channels, *plan.grid)
+    weights = _mode_weights(plan.modes, plan.weighting).to(x.device, arith.storage)
+    spectrum = x.new_empty((plan.kept, 2, batch * channels), dtype=arith.storage)
+    axes = tuple(range(1, len(plan.grid) + 1))
+    for part in slices(batch * channels, 8 * plan.points, x.device):
+        raw = torch.fft.rfftn(_operand(fields[part], plan), dim=axes)
+        pairs = torch.view_as_real(_take(raw, plan)).flatten(1, -2).permute(1, 2, 0)
         spectrum[..., part] = arith.store(arith.store(pairs) * weights)
-    return spectrum.view(*counts, 2, batch, channels)
+    return spectrum.view(*plan.counts, 2, batch, channels)
 
 
-def synthesise(s: Tensor, modes: tuple[AxisModes, ...], arith: Arithmetic, weighting: Weighting) -> Tensor:
+def synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
     """(*K, 2, B, C) to (B, C, *grid)."""
     batch, channels = s.shape[-2:]
-    grid = [axis.size for axis in modes]
-    counts = [axis.count for axis in modes]
-    weights = _weights(modes, weighting, s.device, arith.storage) / _doubling(modes, s.device, arith.storage)
-    spectrum = s.reshape(-1, 2, batch * channels)
-    fields = s.new_empty((batch * channels, *grid), dtype=arith.storage)
-    for part in slices(len(fields), 8 * prod(grid), s.device):
+    arith = plan.arith
+    # irfft counts frequencies twice by itself, so what it adds is taken out beforehand.
+    weights = _mode_weights(plan.modes, plan.weighting) / _mode_weights(plan.modes, "hermitian")
+    weights = weights.to(s.device, arith.storage)
+    spectrum = s.reshape(plan.kept, 2, batch * channels)
+    fields = s.new_empty((batch * channels, *plan.grid), dtype=arith.storage)
+    axes = tuple(range(1, len(plan.grid) + 1))
+    for part in slices(batch * channels, 8 * plan.points, s.device):
         pairs = arith.store(arith.store(spectrum[..., part]) * weights).permute(2, 0, 1)
-        wide = pairs.to(_wide(arith)).contiguous().view(-1, *counts, 2)
-        full = _place(torch.view_as_complex(wide), modes, weighting)
-        field = torch.fft.irfftn(full, s=grid, dim=tuple(range(1, len(grid) + 1)), norm="forward")
-        fields[part] = arith.store(field)
-    return fields.view(batch, channels, *grid)
+        wide = pairs.to(_wide(arith)).contiguous().view(-1, *plan.counts, 2)
+        full = _place(torch.view_as_complex(wide), plan)
+        fields[part] = arith.store(torch.fft.irfftn(full, s=plan.grid, dim=axes, norm="forward"))
+    return fields.view(batch, channels, *plan.grid)
 
 
 def _wide(arith: Arithmetic) -> torch.dtype:
     return torch.float64 if arith.compute is torch.float64 else torch.float32
 
 
-def _operand(fields: Tensor, modes: tuple[AxisModes, ...], arith: Arithmetic) -> Tensor:
+def _operand(fields: Tensor, plan: TransformPlan) -> Tensor:
     """Fields rounded to the format, in the dtype that the FFT runs in."""
-    powers_of_two = all(axis.size & (axis.size - 1) == 0 for axis in modes)
+    arith = plan.arith
+    powers_of_two = all(n & (n - 1) == 0 for n in plan.grid)
     if fields.device.type == "cuda" and arith.storage is torch.float16 and powers_of_two:
         return fields.half()
     return arith.load(fields).to(_wide(arith))
 
 
-def _weights(modes: tuple[AxisModes, ...], weighting: Weighting, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """w_k of the last axis over all kept modes, times 1/N of the inner axes for means; shape (K, 1, 1)."""
-    inner = [axis.size for axis in modes[:-1]] if weighting == "mean" else []
-    last = last_axis_weights(modes[-1], weighting) / prod(inner)
-    return _over_modes(last, modes).to(device=device, dtype=dtype)
+def _mode_weights(modes: tuple[AxisModes, ...], weighting: Weighting) -> Tensor:
+    """w_k of the last axis over all kept modes, times 1/N of the inner axes for means; float64, shape (K, 1, 1)."""
+    inner = prod([axis.size for axis in modes[:-1]]) if weighting == "mean" else 1
+    last = last_axis_weights(modes[-1], weighting) / inner
+    return last.repeat(prod([axis.count for axis in modes[:-1]])).view(-1, 1, 1)
 
 
-def _doubling(modes: tuple[AxisModes, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
-    """irfft counts frequencies twice by itself: 2, or 1 for those that stand alone."""
-    return _over_modes(last_axis_weights(modes[-1], "hermitian"), modes).to(device=device, dtype=dtype)
+def _runs(plan: TransformPlan, axis: int) -> list[tuple[int, int, int]]:
+    """Kept frequencies of an inner axis as runs (position among the kept, position in an FFT's order, length).
+
+    Frequencies below 0 sit at the end of an FFT's output: there are at most two runs.
+    """
+    modes = plan.modes[axis]
+    first = modes.first + (modes.shift if plan.weighting == "hermitian" else 0)
+    negative = min(modes.count, max(0, -first))
+    runs = [(0, first % modes.size, negative), (negative, (first + negative) % modes.size, modes.count - negative)]
+    return [run for run in runs if run[2] > 0]
 
 
-def _over_modes(last: Tensor, modes: tuple[AxisModes, ...]) -> Tensor:
-    return last.repeat(prod(axis.count for axis in modes[:-1])).view(-1, 1, 1)
-
-
-def _indices(modes: tuple[AxisModes, ...], weighting: Weighting, device: torch.device) -> list[Tensor]:
-    """Positions of the kept frequencies of the inner axes in an FFT's order."""
-    return [(frequencies(axis, weighting) % axis.size).to(device) for axis in modes[:-1]]
-
-
-def _take(raw: Tensor, modes: tuple[AxisModes, ...], weighting: Weighting) -> Tensor:
-    kept = raw[..., : modes[-1].count]
-    for dim, index in enumerate(_indices(modes, weighting, raw.device), start=1):
-        kept = kept.index_select(dim, index)
+def _take(raw: Tensor, plan: TransformPlan) -> Tensor:
+    kept = raw[..., : plan.counts[-1]]
+    for axis in range(len(plan.grid) - 1):
+        pieces = [kept.narrow(axis + 1, place, length) for _, place, length in _runs(plan, axis)]
+        kept = torch.cat(pieces, dim=axis + 1)
     return kept
 
 
-def _place(kept: Tensor, modes: tuple[AxisModes, ...], weighting: Weighting) -> Tensor:
+def _place(kept: Tensor, plan: TransformPlan) -> Tensor:
     """Zeros everywhere but at the kept frequencies; the last axis is padded by irfftn itself."""
-    for dim, (axis, index) in enumerate(zip(modes[:-1], _indices(modes, weighting, kept.device), strict=True), start=1):
+    for axis in range(len(plan.grid) - 1):
         shape = list(kept.shape)
-        shape[dim] = axis.size
-        kept = kept.new_zeros(shape).index_copy(dim, index, kept)
+        shape[axis + 1] = plan.grid[axis]
+        full = kept.new_zeros(shape)
+        for start, place, length in _runs(plan, axis):
+            full.narrow(axis + 1, place, length).copy_(kept.narrow(axis + 1, start, length))
+        kept = full
     return kept

@@ -13,29 +13,18 @@ only; ``"fft"`` runs torch's FFT and keeps what it needs. ``"auto"`` picks the c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Format
 from halfwave.spectral import fft, gemm
-from halfwave.spectral.cost import cheaper_backend, narrow_range
-from halfwave.spectral.matrices import Weighting
+from halfwave.spectral.cost import narrow_range
 from halfwave.spectral.modes import AxisModes, Layout, kept_modes, weight_modes
+from halfwave.spectral.transform_plan import Backend, TransformPlan, plan_transform
 
-Backend = Literal["auto", "gemm", "fft"]
 BACKENDS = ("auto", "gemm", "fft")
-
-
-class Engine(Protocol):
-    """What a backend offers: analysis of fields into kept modes, and its adjoint."""
-
-    def analyse(self, x: Tensor, modes: tuple[AxisModes, ...], arith: Arithmetic, weighting: Weighting) -> Tensor: ...
-
-    def synthesise(
-        self, s: Tensor, modes: tuple[AxisModes, ...], arith: Arithmetic, weighting: Weighting
-    ) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -70,28 +59,27 @@ class FourierTransform:
 
     def weight_slices(self, grid: tuple[int, ...]) -> tuple[slice, ...]:
         """Which weights the modes of this grid use."""
-        return tuple(axis.weight_slice for axis in self.modes(grid))
+        return tuple([axis.weight_slice for axis in self.modes(grid)])
 
-    def forward(self, x: Tensor, arith: Arithmetic) -> Tensor:
+    def forward(self, x: Tensor, format: Format) -> Tensor:
         """(B, C, *grid) to (*K, 2, B, C): means of the field against each kept mode."""
-        modes = self.modes(tuple(x.shape[2:]))
-        return _Analyse.apply(x, self.engine(modes, arith, x.device), modes, arith, "mean")
+        return _Analyse.apply(x, self.plan(tuple(x.shape[2:]), format, x.device))
 
-    def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], arith: Arithmetic) -> Tensor:
+    def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], format: Format) -> Tensor:
         """(*K, 2, B, C), as kept on the grid `source`, to the field (B, C, *grid)."""
         modes = self.modes(grid)
         if grid != source:
             x_hat, modes = _restrict(x_hat, self.modes(source), modes)
-        return _Synthesise.apply(x_hat, self.engine(modes, arith, x_hat.device), modes, arith, "hermitian")
+        return _Synthesise.apply(x_hat, plan_transform(modes, self.backend, format, x_hat.device, "hermitian"))
 
-    def engine(self, modes: tuple[AxisModes, ...], arith: Arithmetic, device: torch.device) -> Engine:
-        """The backend that runs for these modes."""
-        name = self.backend if self.backend != "auto" else cheaper_backend(modes, arith, device)
-        return gemm if name == "gemm" else fft
+    def plan(self, grid: tuple[int, ...], format: Format, device: torch.device) -> TransformPlan:
+        """What the forward transform of a grid does; print it to see."""
+        return plan_transform(self.modes(grid), self.backend, format, device, "mean")
 
-    def half_fft(self, grid: tuple[int, ...], arith: Arithmetic, device: torch.device) -> bool:
+    def half_fft(self, grid: tuple[int, ...], format: Format, device: torch.device) -> bool:
         """True when the forward transform is an FFT in a format whose range it can leave."""
-        return narrow_range(arith.format) and self.engine(self.modes(grid), arith, device) is fft
+        # Only an explicit choice of the fft backend runs one there: auto never does.
+        return self.backend == "fft" and narrow_range(format)
 
     def add_constant(self, x_hat: Tensor, constant: Tensor, grid: tuple[int, ...]) -> bool:
         """Add a constant per channel (C,) to the field by adding it to its mean, in place; False if that cannot be.
@@ -99,9 +87,9 @@ class FourierTransform:
         One number per channel instead of a pass over the grid, and the gradient comes as cheaply.
         """
         modes = self.modes(grid)
-        if any(axis.shift for axis in modes):
+        if any(axis.shift != 0 for axis in modes):
             return False
-        x_hat[(*(-axis.first for axis in modes), 0)] += constant.to(x_hat.dtype)
+        x_hat[(*[-axis.first for axis in modes], 0)] += constant.to(x_hat.dtype)
         return True
 
 
@@ -109,41 +97,35 @@ class _Analyse(torch.autograd.Function):
     """Analysis; its backward pass is synthesis with the same weights, in the same arithmetic."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, engine: Engine, modes: tuple[AxisModes, ...], arith: Arithmetic, weighting: Weighting
-    ) -> Tensor:
-        ctx.rest = (engine, modes, arith, weighting)
-        ctx.dtype = x.dtype
-        return engine.analyse(x, modes, arith, weighting)
+    def forward(ctx: Any, x: Tensor, plan: TransformPlan) -> Tensor:
+        ctx.plan, ctx.dtype = plan, x.dtype
+        return gemm.analyse(x, plan) if plan.backend == "gemm" else fft.analyse(x, plan)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _Synthesise.apply(grad, *ctx.rest).to(ctx.dtype), None, None, None, None
+        return _Synthesise.apply(grad, ctx.plan).to(ctx.dtype), None
 
 
 class _Synthesise(torch.autograd.Function):
     """Synthesis; its backward pass is analysis with the same weights, in the same arithmetic."""
 
     @staticmethod
-    def forward(
-        ctx: Any, s: Tensor, engine: Engine, modes: tuple[AxisModes, ...], arith: Arithmetic, weighting: Weighting
-    ) -> Tensor:
-        ctx.rest = (engine, modes, arith, weighting)
-        ctx.dtype = s.dtype
-        return engine.synthesise(s, modes, arith, weighting)
+    def forward(ctx: Any, s: Tensor, plan: TransformPlan) -> Tensor:
+        ctx.plan, ctx.dtype = plan, s.dtype
+        return gemm.synthesise(s, plan) if plan.backend == "gemm" else fft.synthesise(s, plan)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _Analyse.apply(grad, *ctx.rest).to(ctx.dtype), None, None, None, None
+        return _Analyse.apply(grad, ctx.plan).to(ctx.dtype), None
 
 
 def _restrict(
     x_hat: Tensor, source: tuple[AxisModes, ...], target: tuple[AxisModes, ...]
 ) -> tuple[Tensor, tuple[AxisModes, ...]]:
     """The frequencies that both grids have, as kept on the target grid: band-limited interpolation."""
-    window, modes = [], []
+    cut, modes = [], []
     for a, b in zip(source, target, strict=True):
         first, end = max(a.first, b.first), min(a.first + a.count, b.first + b.count)
-        window.append(slice(first - a.first, end - a.first))
+        cut.append(slice(first - a.first, end - a.first))
         modes.append(AxisModes(b.size, first, end - first, b.weight_start, b.shift))
-    return x_hat[tuple(window)], tuple(modes)
+    return x_hat[tuple(cut)], tuple(modes)

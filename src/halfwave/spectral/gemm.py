@@ -8,69 +8,56 @@ steps backwards with the transposes.
 
 from __future__ import annotations
 
-from math import prod
-
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic
-from halfwave.spectral.matrices import MatrixKey, Weighting, transform_matrix
-from halfwave.spectral.modes import AxisModes
 from halfwave.spectral.slicing import slices
+from halfwave.spectral.transform_plan import TransformPlan
 
 
-def analyse(x: Tensor, modes: tuple[AxisModes, ...], arith: Arithmetic, weighting: Weighting) -> Tensor:
+def analyse(x: Tensor, plan: TransformPlan) -> Tensor:
     """(B, C, *grid) to (*K, 2, B, C)."""
     batch, channels = x.shape[:2]
-    matrices = _matrices(modes, arith, weighting, x.device)
-    fields = x.reshape(batch * channels, -1)
-    counts = [axis.count for axis in modes]
-    spectrum = x.new_empty((prod(counts), 2, batch * channels), dtype=arith.storage)
-    for part in slices(len(fields), 4 * fields.shape[1], x.device):
-        block = _analyse_fields(arith.load(fields[part]), modes, matrices)
+    arith = plan.arith
+    fields = x.reshape(batch * channels, plan.points)
+    spectrum = x.new_empty((plan.kept, 2, batch * channels), dtype=arith.storage)
+    for part in slices(batch * channels, 4 * plan.points, x.device):
+        block = _analyse_fields(arith.load(fields[part]), plan)
         spectrum[..., part] = arith.store(block).permute(2, 1, 0)
-    return spectrum.view(*counts, 2, batch, channels)
+    return spectrum.view(*plan.counts, 2, batch, channels)
 
 
-def synthesise(s: Tensor, modes: tuple[AxisModes, ...], arith: Arithmetic, weighting: Weighting) -> Tensor:
+def synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
     """(*K, 2, B, C) to (B, C, *grid)."""
     batch, channels = s.shape[-2:]
-    grid = [axis.size for axis in modes]
-    matrices = _matrices(modes, arith, weighting, s.device)
-    spectrum = s.reshape(-1, 2, batch * channels)
-    fields = s.new_empty((batch * channels, prod(grid)), dtype=arith.storage)
-    for part in slices(len(fields), 4 * prod(grid), s.device):
+    arith = plan.arith
+    spectrum = s.reshape(plan.kept, 2, batch * channels)
+    fields = s.new_empty((batch * channels, plan.points), dtype=arith.storage)
+    for part in slices(batch * channels, 4 * plan.points, s.device):
         block = arith.load(spectrum[..., part].permute(2, 1, 0).contiguous())
-        fields[part] = arith.store(_synthesise_fields(block, modes, matrices))
-    return fields.view(batch, channels, *grid)
+        fields[part] = arith.store(_synthesise_fields(block, plan))
+    return fields.view(batch, channels, *plan.grid)
 
 
-def _matrices(
-    modes: tuple[AxisModes, ...], arith: Arithmetic, weighting: Weighting, device: torch.device
-) -> list[Tensor]:
-    last = len(modes) - 1
-    return [transform_matrix(MatrixKey(axis, i == last, weighting, arith, device)) for i, axis in enumerate(modes)]
-
-
-def _analyse_fields(fields: Tensor, modes: tuple[AxisModes, ...], matrices: list[Tensor]) -> Tensor:
+def _analyse_fields(fields: Tensor, plan: TransformPlan) -> Tensor:
     """(F, grid flattened) to (F, 2, K flattened), last axis first."""
-    count = len(fields)
-    block = fields.reshape(-1, modes[-1].size) @ matrices[-1]
-    kept = modes[-1].count
-    for axis, matrix in zip(reversed(modes[:-1]), reversed(matrices[:-1]), strict=True):
-        operand = block.view(-1, 2 * axis.size, kept)
+    count = fields.shape[0]
+    block = fields.reshape(-1, plan.grid[-1]) @ plan.matrices[-1]
+    kept = plan.counts[-1]
+    for axis in range(len(plan.grid) - 2, -1, -1):
+        operand = block.view(-1, 2 * plan.grid[axis], kept)
         # bmm with an expanded matrix reads the big operand in place; matmul would fold it by transposing.
-        block = torch.bmm(matrix.expand(len(operand), -1, -1), operand)
-        kept *= axis.count
+        block = torch.bmm(plan.matrices[axis].expand(operand.shape[0], -1, -1), operand)
+        kept *= plan.counts[axis]
     return block.view(count, 2, kept)
 
 
-def _synthesise_fields(block: Tensor, modes: tuple[AxisModes, ...], matrices: list[Tensor]) -> Tensor:
+def _synthesise_fields(block: Tensor, plan: TransformPlan) -> Tensor:
     """(F, 2, K flattened) to (F, grid flattened), last axis last."""
-    count = len(block)
-    kept = block.shape[2]
-    for axis, matrix in zip(modes[:-1], matrices[:-1], strict=True):
-        kept //= axis.count
-        operand = block.view(-1, 2 * axis.count, kept)
-        block = torch.bmm(matrix.t().expand(len(operand), -1, -1), operand)
-    return (block.view(-1, 2 * kept) @ matrices[-1].t()).view(count, -1)
+    count = block.shape[0]
+    kept = plan.kept
+    for axis in range(len(plan.grid) - 1):
+        kept //= plan.counts[axis]
+        operand = block.view(-1, 2 * plan.counts[axis], kept)
+        block = torch.bmm(plan.matrices[axis].t().expand(operand.shape[0], -1, -1), operand)
+    return (block.view(-1, 2 * kept) @ plan.matrices[-1].t()).view(count, plan.points)

@@ -24,7 +24,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, arithmetic_of
 from halfwave.spectral.modes import AxisModes
 
 Weighting = Literal["mean", "hermitian"]
@@ -70,9 +70,33 @@ class _Cache:
 _CACHE = _Cache(CACHE_BYTES)
 
 
-def transform_matrix(key: MatrixKey) -> Tensor:
+def transform_matrix(axis: AxisModes, last: bool, weighting: Weighting, format: str, device: torch.device) -> Tensor:
     """The analysis matrix of an axis; its transpose is the synthesis matrix."""
-    return _CACHE.get(key)
+    where = [axis.size, axis.first, axis.count, axis.shift]
+    if torch.compiler.is_compiling():
+        return _matrix_operator(where, last, weighting, format, device)
+    return _CACHE.get(_key(where, last, weighting, format, device))
+
+
+def _key(axis: list[int], last: bool, weighting: str, format: str, device: torch.device) -> MatrixKey:
+    size, first, count, shift = axis
+    kind: Weighting = "mean" if weighting == "mean" else "hermitian"
+    return MatrixKey(AxisModes(size, first, count, 0, shift), last, kind, arithmetic_of(format, device.type), device)
+
+
+# For torch.compile: one opaque node instead of a traced construction. A copy, because a graph owns its intermediates.
+@torch.library.custom_op("halfwave::transform_matrix", mutates_args=())
+def _matrix_operator(axis: list[int], last: bool, weighting: str, format: str, device: torch.device) -> Tensor:
+    return _CACHE.get(_key(axis, last, weighting, format, device)).clone()
+
+
+@_matrix_operator.register_fake
+def _(axis: list[int], last: bool, weighting: str, format: str, device: torch.device) -> Tensor:
+    return torch.empty(_shape(axis[0], axis[2], last), dtype=arithmetic_of(format, device.type).compute, device=device)
+
+
+def _shape(size: int, count: int, last: bool) -> tuple[int, int]:
+    return (size, 2 * count) if last else (2 * count, 2 * size)
 
 
 def cached_bytes() -> int:
@@ -99,9 +123,7 @@ def frequencies(axis: AxisModes, weighting: Weighting) -> Tensor:
 
 def _build(key: MatrixKey) -> Tensor:
     if key.device.type == "meta":
-        axis = key.axis
-        shape = (axis.size, 2 * axis.count) if key.last else (2 * axis.count, 2 * axis.size)
-        return torch.empty(shape, dtype=key.arithmetic.compute, device="meta")
+        return torch.empty(_shape(key.axis.size, key.axis.count, key.last), dtype=key.arithmetic.compute, device="meta")
     return (_last(key) if key.last else _inner(key)).to(key.device).contiguous()
 
 

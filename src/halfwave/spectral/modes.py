@@ -12,7 +12,6 @@ and on a grid smaller than an even number of modes, of odd length, the weights a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 Layout = Literal["exact", "neuralop"]
@@ -54,7 +53,6 @@ def inner_axis_modes(size: int, n_modes: int, layout: Layout = "exact") -> AxisM
     return AxisModes(size, -(count // 2), count, n_modes // 2 - count // 2)
 
 
-@lru_cache(maxsize=512)
 def kept_modes(grid: tuple[int, ...], n_modes: tuple[int, ...], layout: Layout = "exact") -> tuple[AxisModes, ...]:
     """The kept modes of every axis of a grid."""
     if len(grid) != len(n_modes):

@@ -92,13 +92,17 @@ def read_number(name: str, value: Number, *, positive: bool = False) -> float:
 
 def read_per_axis(name: str, value: Number | Sequence[Number], dimension: int) -> tuple[float, ...]:
     """One constant for each axis: a single number stands for every axis."""
-    if isinstance(value, (str, bytes)):
-        raise InputError(f"{name} must be a number >= 0 or one for each axis, got {value!r}")
-    if isinstance(value, (int, float, Estimate, Bound)) or not hasattr(value, "__len__"):
+    if not is_several(value):
         return (read_number(name, value),) * dimension  # type: ignore[arg-type]
-    if len(value) != dimension:
-        raise InputError(f"{name} has {len(value)} values: expected one number, or {dimension} (one for each axis)")
-    return tuple(read_number(f"{name}[{axis}]", item) for axis, item in enumerate(value))
+    items = list(value)  # type: ignore[arg-type]
+    if len(items) != dimension:
+        raise InputError(f"{name} has {len(items)} values: expected one number, or {dimension} (one for each axis)")
+    return tuple(read_number(f"{name}[{axis}]", item) for axis, item in enumerate(items))
+
+
+def is_several(value: object) -> bool:
+    """A list, tuple or array with axes; not a number, not a zero-dimensional array, not a string."""
+    return hasattr(value, "__len__") and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) > 0
 
 
 def all_known(*values: object) -> bool:

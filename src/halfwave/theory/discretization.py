@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from halfwave.errors import InputError
-from halfwave.theory.bound import Bound, Number, all_known, read_number, read_per_axis, smallest, upper
+from halfwave.theory.bound import Bound, Number, all_known, is_several, read_number, read_per_axis, smallest, upper
 from halfwave.theory.lattice import Integers, Lattice, read_lattice
 from halfwave.theory.lipschitz import Smoothness, coefficient_bound, effective_sup, half_oscillation, lipschitz_bounds
 from halfwave.theory.smooth import derivative_bounds, sobolev_bound
@@ -92,7 +92,7 @@ def _read_smoothness(
     if lipschitz is None:
         return Smoothness((math.inf,) * lattice.dimension, math.inf, size, measured, periodic)
     axes = read_per_axis("lipschitz", lipschitz, lattice.dimension)
-    scalar = not hasattr(lipschitz, "__len__")
+    scalar = not is_several(lipschitz)
     return Smoothness(axes, axes[0] if scalar else math.hypot(*axes), size, measured, periodic)
 
 
@@ -156,6 +156,6 @@ def _assumptions(
 
 
 def _show(value: PerAxis) -> str:
-    if isinstance(value, Sequence):
-        return "(" + ", ".join(_show(item) for item in value) + ")"
-    return f"{float(value):.6g}" + ("" if all_known(value) else " (estimated)")
+    if is_several(value):
+        return "(" + ", ".join(_show(item) for item in value) + ")"  # type: ignore[union-attr]
+    return f"{float(value):.6g}" + ("" if all_known(value) else " (estimated)")  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from operator import index
 
 from halfwave.errors import InputError
+from halfwave.theory.bound import is_several
 
 Integers = int | Sequence[int]
 
@@ -92,7 +93,7 @@ def read_lattice(frequency: Integers, grid: Integers) -> Lattice:
     """
     components = _integers("frequency", frequency)
     sides = _integers("grid", grid)
-    if isinstance(grid, int) or not hasattr(grid, "__len__"):
+    if not is_several(grid):
         sides = sides * len(components)
     if len(sides) != len(components):
         raise InputError(
@@ -121,8 +122,7 @@ def _require_positive(sides: Sequence[int]) -> None:
 
 
 def _integers(name: str, value: Integers) -> tuple[int, ...]:
-    several = hasattr(value, "__len__") and not isinstance(value, (str, bytes))
-    items: list[object] = list(value) if several else [value]  # type: ignore[arg-type]
+    items: list[object] = list(value) if is_several(value) else [value]  # type: ignore[arg-type]
     try:
         # `index` takes numpy and torch integers and refuses floats; bool is an int that nobody means as a number.
         numbers = tuple(index(item) for item in items)  # type: ignore[arg-type]

@@ -14,9 +14,9 @@ from lightning_fabric import Fabric
 
 from halfwave.data import Dataset
 from halfwave.training.config import TrainConfig
-from halfwave.training.engine import Engine
+from halfwave.training.engine import Batch, Engine
 from halfwave.training.losses import build_loss
-from halfwave.training.measures import Batch, synchronize
+from halfwave.training.measures import synchronize
 from halfwave.training.randomness import seed_all
 from halfwave.training.trainer import build_operator
 
@@ -29,11 +29,11 @@ def compare_steps(
     found: dict[str, dict[str, float]] = {}
     updates: dict[str, Callable[[], object]] = {}
     for name, engine in engines.items():
-        batch = dataset.train[: configs[name].batch_size]
-        update = _update(engine, batch, len(batch[0]))
+        batch = Batch(*dataset.train[: configs[name].batch_size])
+        update = _update(engine, batch, len(batch.x))
         for _ in range(warm_up):
             update()
-        _, measured = engine.measured_update([batch], len(batch[0]))
+        _, measured = engine.measured_update([batch], len(batch.x))
         found[name] = {
             "peak_memory_bytes": measured.peak_memory_bytes,
             "activation_bytes": measured.activation_bytes,

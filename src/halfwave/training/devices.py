@@ -22,6 +22,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from halfwave.errors import InputError
+from halfwave.training.operator import Operator
+from halfwave.training.recompute import blocks_of
 
 Strategy = Literal["auto", "ddp", "fsdp"]
 
@@ -98,8 +100,11 @@ def _first(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
-def distribute(fabric: Fabric, operator: nn.Module, strategy: Strategy) -> nn.Module:
-    """The module to call in training; with fsdp the operator's own parameters become sharded in place."""
+def distribute(fabric: Fabric, operator: Operator, strategy: Strategy) -> nn.Module:
+    """The module to call in training; with fsdp the operator's own parameters become sharded in place.
+
+    Each block is sharded by itself, so that no process ever holds the whole parameters of more than one.
+    """
     if strategy != "fsdp":
         return fabric.setup_module(operator)
     from torch.distributed.device_mesh import init_device_mesh
@@ -107,6 +112,8 @@ def distribute(fabric: Fabric, operator: nn.Module, strategy: Strategy) -> nn.Mo
 
     operator.to(fabric.device)
     mesh = init_device_mesh(fabric.device.type, (fabric.world_size,))
+    for block in blocks_of(operator.model):
+        fully_shard(block, mesh=mesh)
     fully_shard(operator, mesh=mesh)
     return operator
 

@@ -94,8 +94,13 @@ class Engine:
         return Update(loss_sum, total, applied, interrupted)
 
     def measured_update(self, *arguments: Any) -> tuple[Update, StepMeasure]:
-        """The same update under the byte counter."""
+        """The same update under the byte counter.
+
+        A pass before it fills the caches (transform matrices, plans), so that the count is that of every later update,
+        whether this process has run for days or has just resumed.
+        """
         results: list[Update] = []
+        self._backward(arguments[0], arguments[1], False)
         tensors = [tensor for batch in arguments[0] for tensor in (batch.x, batch.y)]
         measured = measure(lambda: results.append(self.update(*arguments)), self.operator, self.optimizer, tensors)
         return results[0], measured

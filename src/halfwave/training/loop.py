@@ -169,7 +169,9 @@ class Loop:
         """True to go on with the next batch, False to take this one again under a safer policy."""
         position, config = self.position, self.config
         position.skips_in_a_row = 0 if update.applied else position.skips_in_a_row + 1
-        hopeless = position.skips_in_a_row >= min(_SKIPS_IN_A_ROW, -(-self.batches // config.accumulate))
+        # A smaller scale may mend gradients that overflow, but not a loss that does: an epoch of those is enough.
+        updates = _SKIPS_IN_A_ROW if update.finite else min(_SKIPS_IN_A_ROW, -(-self.batches // config.accumulate))
+        hopeless = position.skips_in_a_row >= updates
         tolerated = config.loss_scaling or config.on_nonfinite == "skip"
         if update.applied or (tolerated and not hopeless):
             return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -48,7 +49,7 @@ class Position:
         """Take note of a test error, if there was an evaluation; True if it is the best so far."""
         if error is None:
             return False
-        improved = self.best is None or error < self.best
+        improved = math.isfinite(error) and (self.best is None or error < self.best)
         self.best = error if improved else self.best
         self.stale = 0 if improved else self.stale + 1
         return improved

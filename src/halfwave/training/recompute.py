@@ -1,4 +1,4 @@
-"""Activation recomputation: each block keeps its input only and runs again in the backward pass."""
+"""The blocks of a model, and activation recomputation: each block keeps its input only and runs again in backward."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from torch.utils.checkpoint import checkpoint
 from halfwave.errors import InputError
 
 
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """The modules of the model's lists of modules: what it runs one after the other."""
+    return [block for child in model.children() if isinstance(child, nn.ModuleList) for block in child]
+
+
 def recompute_blocks(model: nn.Module) -> None:
-    """Make every block of the model's lists of blocks recompute; names and weights stay as they are."""
-    blocks = [block for child in model.children() if isinstance(child, nn.ModuleList) for block in child]
+    """Make every block of the model recompute; names and weights stay as they are."""
+    blocks = blocks_of(model)
     if not blocks:
         raise InputError(f"recompute: {type(model).__name__} has no list of blocks to recompute")
     for block in blocks:

@@ -26,11 +26,16 @@ _WHOLE = 1 << 30
 _BLOCKS = 256
 
 
+def is_started(run_dir: Path) -> bool:
+    """True when a run directory holds something that would be lost: a checkpoint or a result."""
+    return any((run_dir / "state").glob("at-*")) or (run_dir / "summary.json").exists()
+
+
 def start_record(run_dir: Path, config: TrainConfig) -> None:
     """Write config.json of a new run, or check that a resumed one has the same settings and the same data."""
     path = run_dir / "config.json"
     fingerprint = fingerprint_file(config.data)
-    if not path.exists():
+    if not is_started(run_dir):
         write_json(path, {"config": config.to_dict(), "data": fingerprint, "environment": describe_environment()})
         return
     changed = config.differences(read_config(path))

@@ -11,10 +11,13 @@ run_dir/events.out.tfevents  TensorBoard
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from lightning_fabric import Fabric
 
 from halfwave.data import Dataset, fit_normalizers, open_dataset
@@ -25,6 +28,7 @@ from halfwave.training.checkpoints import Checkpoints
 from halfwave.training.config import TrainConfig
 from halfwave.training.curves import draw_curves
 from halfwave.training.devices import launch
+from halfwave.training.directory import claimed
 from halfwave.training.engine import Engine
 from halfwave.training.evaluation import InMemory
 from halfwave.training.loop import Loop
@@ -33,7 +37,7 @@ from halfwave.training.operator import Operator
 from halfwave.training.position import Position
 from halfwave.training.progress import Display
 from halfwave.training.randomness import seed_all
-from halfwave.training.records import Row, read_metrics, start_record
+from halfwave.training.records import Row, is_started, read_metrics, start_record
 
 
 @dataclass(frozen=True)
@@ -66,19 +70,26 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
     """
     run_dir = Path(run_dir)
     check_config(config, open_dataset(config.data))
+    if not is_started(run_dir):
+        check_model(config, open_dataset(config.data))
     make_directory(run_dir)
-    start_record(run_dir, config)
-    finished = _finished(run_dir)
-    if finished is not None:
-        return finished
-    launch(_train, config.accelerator, config.devices, config.strategy, config, run_dir, quiet)
-    return _read_result(run_dir)
+    # Under torchrun every process is here: the first one holds the directory and writes, for all.
+    first = os.environ.get("RANK", "0") == "0"
+    with claimed(run_dir) if first else contextlib.nullcontext():
+        if first:
+            start_record(run_dir, config)
+        finished = _finished(run_dir)
+        if finished is not None:
+            return finished
+        launch(_train, config.accelerator, config.devices, config.strategy, config, run_dir, quiet)
+        return _read_result(run_dir)
 
 
 def check_config(config: TrainConfig, dataset: Dataset) -> None:
     """InputError for settings that cannot be honoured together, on this data; nothing is built yet."""
     if config.model not in MODELS:
         raise InputError(f"unknown model {config.model!r}: expected one of {', '.join(MODELS)}")
+    _check_modes(config, dataset.grid)
     finest = dataset.test.grid[0]
     too_fine = [resolution for resolution in config.test_resolutions if not 0 < resolution <= finest]
     if too_fine:
@@ -89,6 +100,31 @@ def check_config(config: TrainConfig, dataset: Dataset) -> None:
             raise InputError(f"{option} does not work with strategy fsdp: expected strategy ddp")
     if config.compile and config.monitor:
         raise InputError("monitor looks at every layer and compile fuses them: expected one of the two")
+
+
+def _check_modes(config: TrainConfig, grid: tuple[int, ...]) -> None:
+    """A grid without the frequencies of the model would leave some of its weights untrained for ever."""
+    modes = config.arguments.get("n_modes")
+    if (
+        isinstance(modes, list)
+        and len(modes) == len(grid)
+        and any(n > size for n, size in zip(modes, grid, strict=True))
+    ):
+        size = "x".join(map(str, grid))
+        raise InputError(
+            f"a grid of {size} is too small for n_modes {modes}: expected at least as many points as modes"
+        )
+
+
+def check_model(config: TrainConfig, dataset: Dataset) -> None:
+    """InputError unless the config's model can be built and applied to a sample."""
+    model = build_operator(config, dataset, fit=False).model
+    x, _ = dataset.train[[0]]
+    try:
+        with torch.no_grad():
+            model(x)
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"{config.model} cannot be applied to {config.data}: {str(error).splitlines()[0]}") from error
 
 
 def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> None:
@@ -113,14 +149,14 @@ def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> N
     fabric.barrier()
 
 
-def build_operator(config: TrainConfig, dataset: Dataset) -> Operator:
-    """The untrained model of a config with the normalizers of a dataset's train split."""
+def build_operator(config: TrainConfig, dataset: Dataset, fit: bool = True) -> Operator:
+    """The untrained model of a config with the normalizers of a dataset's train split (left out without `fit`)."""
     arguments = config.model_arguments(dataset.in_channels, dataset.out_channels)
     try:
         model = build_model(config.model, arguments)
     except (TypeError, ValueError) as error:
         raise InputError(f"{config.model} cannot be built: {error}") from error
-    normalizers = fit_normalizers(dataset.train) if config.normalise else (None, None)
+    normalizers = fit_normalizers(dataset.train) if config.normalise and fit else (None, None)
     return Operator(model, *normalizers)
 
 
