@@ -7,20 +7,24 @@ dict has as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from halfwave.interop.neuralop_spectral import spectral_arguments, spectral_state
 from halfwave.models import FNO
+from halfwave.models.block import FNOBlock, Skip
+from halfwave.models.pointwise import ChannelMLP
 from halfwave.precision import Policy
 
 
 def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy = "full") -> FNO:
-    """A halfwave FNO with the weights of a neuraloperator FNO, given as the model or as its state dict.
+    """A halfwave FNO with the weights of a neuraloperator FNO or TFNO, given as the model or as its state dict.
 
     In fp32 the outputs agree to rounding, on odd grids as well (`layout="neuralop"` repeats how theirs treats them).
-    A state dict does not say how many modes the last axis counts; 2(K-1) is taken, which keeps the same frequencies.
+    Dense, CP, Tucker and TT weights come over as they are, separable ones too. A state dict does not say how many
+    modes the last axis counts; 2(K-1) is taken, which keeps the same frequencies.
     """
     state = _tensors(source)
     arguments = _fno_arguments(state)
@@ -37,12 +41,12 @@ def to_neuralop_state_dict(model: FNO) -> dict[str, Tensor]:
     for ours, theirs in _linear_names(model):
         weight = ours.detach()
         state[theirs] = weight.unsqueeze(-1).clone() if weight.ndim == 2 else weight.clone()
-    for i, block in enumerate(model.blocks):
+    for i, block in enumerate(_blocks(model)):
         prefix = f"fno_blocks.convs.{i}"
-        state[f"{prefix}.weight.tensor"] = block.conv.weight.dense().detach().clone()  # type: ignore[union-attr,operator]
-        bias = block.conv.bias.detach()  # type: ignore[union-attr,operator]
-        state[f"{prefix}.bias"] = bias.view(-1, *[1] * model.n_dim).clone()
-        if block.mlp_skip.kind == "soft-gating":  # type: ignore[union-attr]
+        state |= {f"{prefix}.weight.{name}": t.clone() for name, t in block.conv.weight.complex_state().items()}
+        if block.conv.bias is not None:
+            state[f"{prefix}.bias"] = block.conv.bias.detach().view(-1, *[1] * model.n_dim).clone()
+        if block.mlp_skip.kind == "soft-gating":
             key = f"fno_blocks.channel_mlp_skips.{i}.weight"
             state[key] = state[key].view(1, -1, *[1] * model.n_dim)
     return state
@@ -51,23 +55,23 @@ def to_neuralop_state_dict(model: FNO) -> dict[str, Tensor]:
 def _tensors(source: nn.Module | Mapping[str, Any]) -> dict[str, Tensor]:
     items = source.state_dict() if isinstance(source, nn.Module) else source
     state = {k: v.detach() for k, v in items.items() if isinstance(v, Tensor)}
-    if "lifting.fcs.0.weight" not in state or "fno_blocks.convs.0.weight.tensor" not in state:
+    if "lifting.fcs.0.weight" not in state or "fno_blocks.convs.0.bias" not in state:
         raise ValueError(
-            "not the weights of a neuraloperator FNO with dense spectral weights: expected "
-            "'lifting.fcs.0.weight' and 'fno_blocks.convs.0.weight.tensor' among the names"
+            "not the weights of a neuraloperator FNO: expected 'lifting.fcs.0.weight' and 'fno_blocks.convs.0.bias' "
+            "among the names"
         )
     return state
 
 
 def _fno_arguments(state: Mapping[str, Tensor]) -> dict[str, Any]:
-    spectral = state["fno_blocks.convs.0.weight.tensor"]
-    hidden, _, *modes = spectral.shape
+    spectral = spectral_arguments(state)
     lifting, projection = state["lifting.fcs.0.weight"], state["projection.fcs.1.weight"]
-    n_layers = sum(1 for name in state if name.startswith("fno_blocks.convs.") and name.endswith(".weight.tensor"))
+    hidden = len(state["fno_blocks.convs.0.bias"])
+    n_layers = sum(1 for name in state if name.startswith("fno_blocks.convs.") and name.endswith(".bias"))
     return {
-        "n_modes": (*modes[:-1], 2 * (modes[-1] - 1) if modes[-1] > 1 else 1),
+        **spectral,
         # The grid's coordinates are channels of theirs; without the module itself it has to be assumed that they are.
-        "in_channels": lifting.shape[1] - len(modes),
+        "in_channels": lifting.shape[1] - len(spectral["n_modes"]),
         "out_channels": projection.shape[0],
         "hidden_channels": hidden,
         "n_layers": n_layers,
@@ -90,28 +94,28 @@ def _expansion(state: Mapping[str, Tensor], hidden: int) -> float | None:
     return None if first is None else first.shape[0] / hidden
 
 
-def _module_arguments(model: nn.Module) -> dict[str, Any]:
+def _module_arguments(model: Any) -> dict[str, Any]:
     """What only the module knows: exact modes, absent skips, the embedding, padding; and what we do not have."""
     blocks = model.fno_blocks
     unsupported = {
         "norm": getattr(blocks, "norm", None) is not None,
         "complex_data": bool(getattr(model, "complex_data", False)),
         "preactivation": bool(getattr(model, "preactivation", False)),
-        "separable": bool(getattr(model, "separable", False)),
         "resolution_scaling_factor": getattr(model, "resolution_scaling_factor", None) is not None,
     }
     given = [name for name, present in unsupported.items() if present]
     if given:
         raise ValueError(f"this neuraloperator model uses {', '.join(given)}, which halfwave's FNO does not have")
-    found: dict[str, Any] = {"n_modes": tuple(model.n_modes), "in_channels": model.in_channels}  # type: ignore[arg-type]
+    found: dict[str, Any] = {"n_modes": tuple(model.n_modes), "in_channels": model.in_channels}
+    found["implementation"] = blocks.convs[0].implementation
     if model.positional_embedding is None:
         found["positional_embedding"] = None
-    if blocks.fno_skips is None:  # type: ignore[union-attr]
+    if blocks.fno_skips is None:
         found["fno_skip"] = None
     if getattr(blocks, "channel_mlp_skips", None) is None:
         found["channel_mlp_skip"] = None
     if model.domain_padding is not None:
-        found["domain_padding"] = model.domain_padding.domain_padding  # type: ignore[union-attr]
+        found["domain_padding"] = model.domain_padding.domain_padding
     return found
 
 
@@ -119,33 +123,36 @@ def _module_arguments(model: nn.Module) -> dict[str, Any]:
 def _load(model: FNO, state: Mapping[str, Tensor]) -> None:
     for ours, theirs in _linear_names(model):
         ours.copy_(state[theirs].reshape(ours.shape))
-    for i, block in enumerate(model.blocks):
-        block.conv.weight.set_dense(state[f"fno_blocks.convs.{i}.weight.tensor"])  # type: ignore[union-attr,operator]
-        block.conv.bias.copy_(state[f"fno_blocks.convs.{i}.bias"].flatten())  # type: ignore[union-attr,operator]
+    for i, block in enumerate(_blocks(model)):
+        block.conv.weight.load_complex_state(spectral_state(state, i))
+        if block.conv.bias is not None:
+            block.conv.bias.copy_(state[f"fno_blocks.convs.{i}.bias"].flatten())
+
+
+def _blocks(model: FNO) -> list[FNOBlock]:
+    return [cast(FNOBlock, block) for block in model.blocks]
 
 
 def _linear_names(model: FNO) -> list[tuple[Tensor, str]]:
     """Our pointwise parameters beside neuraloperator's names of them."""
-    names: list[tuple[Tensor, str]] = []
-    for part in ("lifting", "projection"):
-        names += _mlp_names(getattr(model, part), part)
-    for i, block in enumerate(model.blocks):
-        if block.skip.kind == "linear":  # type: ignore[union-attr]
-            names.append((block.skip.weight, f"fno_blocks.fno_skips.{i}.conv.weight"))  # type: ignore[union-attr,arg-type]
-        elif block.skip.kind == "soft-gating":  # type: ignore[union-attr]
-            names.append((block.skip.weight, f"fno_blocks.fno_skips.{i}.weight"))  # type: ignore[union-attr,arg-type]
+    names = [*_mlp_names(model.lifting, "lifting"), *_mlp_names(model.projection, "projection")]
+    for i, block in enumerate(_blocks(model)):
+        names += _skip_names(block.skip, f"fno_blocks.fno_skips.{i}")
         if block.mlp is not None:
-            names += _mlp_names(block.mlp, f"fno_blocks.channel_mlp.{i}")  # type: ignore[arg-type]
-        if block.mlp_skip.kind == "linear":  # type: ignore[union-attr]
-            names.append((block.mlp_skip.weight, f"fno_blocks.channel_mlp_skips.{i}.conv.weight"))  # type: ignore[union-attr,arg-type]
-        elif block.mlp_skip.kind == "soft-gating":  # type: ignore[union-attr]
-            names.append((block.mlp_skip.weight, f"fno_blocks.channel_mlp_skips.{i}.weight"))  # type: ignore[union-attr,arg-type]
+            names += _mlp_names(block.mlp, f"fno_blocks.channel_mlp.{i}")
+        names += _skip_names(block.mlp_skip, f"fno_blocks.channel_mlp_skips.{i}")
     return names
 
 
-def _mlp_names(mlp: nn.Module, prefix: str) -> list[tuple[Tensor, str]]:
+def _skip_names(skip: Skip, prefix: str) -> list[tuple[Tensor, str]]:
+    if skip.kind == "linear":
+        return [(skip.weight, f"{prefix}.conv.weight")]
+    return [(skip.weight, f"{prefix}.weight")] if skip.kind == "soft-gating" else []
+
+
+def _mlp_names(mlp: ChannelMLP, prefix: str) -> list[tuple[Tensor, str]]:
     return [
-        (getattr(fc, kind), f"{prefix}.fcs.{j}.{kind}")
-        for j, fc in enumerate(mlp.fcs)  # type: ignore[arg-type]
-        for kind in ("weight", "bias")
+        (parameter, f"{prefix}.fcs.{j}.{kind}")
+        for j, fc in enumerate(mlp.fcs)
+        for kind, parameter in fc.named_parameters()
     ]

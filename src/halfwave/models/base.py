@@ -25,7 +25,9 @@ class NeuralOperator(nn.Module):
             bound = inspect.signature(init).bind(self, *args, **options)
             bound.apply_defaults()
             init(self, *args, **options)
-            self.config = {
+            # A constructor that forwards the rest of its options has had them recorded by the one it called.
+            forwarded = bound.arguments.pop("options", None)
+            self.config = ({} if forwarded is None else self.config) | {
                 name: list(value) if isinstance(value, tuple) else value
                 for name, value in bound.arguments.items()
                 if name not in ("self", "precision")

@@ -13,7 +13,9 @@ from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.positions import append_grid
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
+from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.modes import Layout, check_modes
+from halfwave.spectral.ranks import Rank
 from halfwave.spectral.transform_plan import Backend
 
 
@@ -32,6 +34,7 @@ class FNO(NeuralOperator):
         fno_skip, channel_mlp_skip: ``"linear"``, ``"identity"``, ``"soft-gating"`` or None.
         channel_mlp_expansion: width of the blocks' MLP relative to the blocks; None leaves it out.
         domain_padding: fraction of the grid added as zeros on both sides of each axis, for non-periodic problems.
+        factorization, rank, separable, implementation: of the spectral weights, as in `SpectralConv`.
         precision: a `Policy` or the name of one.
         backend: of the Fourier transform, ``"gemm"``, ``"fft"`` or ``"auto"``.
         layout: ``"neuralop"`` repeats its treatment of odd grids, for carried-over weights.
@@ -52,6 +55,10 @@ class FNO(NeuralOperator):
         channel_mlp_skip: SkipName | None = "soft-gating",
         channel_mlp_expansion: float | None = 0.5,
         domain_padding: float | Sequence[float] | None = None,
+        factorization: str | None = None,
+        rank: Rank = 1.0,
+        separable: bool = False,
+        implementation: Implementation = "factorized",
         precision: str | Policy = "full",
         backend: Backend = "auto",
         layout: Layout = "exact",
@@ -70,7 +77,17 @@ class FNO(NeuralOperator):
         self.lifting = ChannelMLP(lifted, int(lifting_channel_ratio * hidden_channels), hidden_channels)
         self.blocks = nn.ModuleList(
             FNOBlock(
-                SpectralConv(hidden_channels, hidden_channels, modes, backend=backend, layout=layout),
+                SpectralConv(
+                    hidden_channels,
+                    hidden_channels,
+                    modes,
+                    factorization=factorization,
+                    rank=rank,
+                    separable=separable,
+                    implementation=implementation,
+                    backend=backend,
+                    layout=layout,
+                ),
                 skip=fno_skip,
                 mlp_skip=channel_mlp_skip,
                 mlp_expansion=channel_mlp_expansion,

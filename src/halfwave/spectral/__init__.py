@@ -1,7 +1,24 @@
 """Transforms as matrix products, spectra as real pairs, and the spectral convolution."""
 
+from halfwave.spectral.build import build_weight
 from halfwave.spectral.conv import SpectralConv
+from halfwave.spectral.execute import execute
+from halfwave.spectral.factorizations import CPWeight, DepthwiseWeight, TTWeight, TuckerWeight
 from halfwave.spectral.fourier import FourierTransform
+from halfwave.spectral.plan import ContractionPlan, plan_contraction
 from halfwave.spectral.weights import DenseWeight, SpectralWeight
 
-__all__ = ["DenseWeight", "FourierTransform", "SpectralConv", "SpectralWeight"]
+__all__ = [
+    "CPWeight",
+    "ContractionPlan",
+    "DenseWeight",
+    "DepthwiseWeight",
+    "FourierTransform",
+    "SpectralConv",
+    "SpectralWeight",
+    "TTWeight",
+    "TuckerWeight",
+    "build_weight",
+    "execute",
+    "plan_contraction",
+]

@@ -7,10 +7,14 @@ from torch import Tensor, nn
 
 from halfwave.numerics import Arithmetic, arithmetic_of
 from halfwave.precision import Policy, as_policy, get_stabilizer, resolve_stabilizer
+from halfwave.spectral.build import build_weight
+from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.modes import Layout, check_modes
+from halfwave.spectral.plan import Objective
+from halfwave.spectral.ranks import Rank
 from halfwave.spectral.transform_plan import Backend
-from halfwave.spectral.weights import DenseWeight, SpectralWeight
+from halfwave.spectral.weights import SpectralWeight
 
 Transform = FourierTransform
 
@@ -25,6 +29,12 @@ class SpectralConv(nn.Module):
         in_channels, out_channels: channels C and O.
         n_modes: kept frequencies per axis, as in neuraloperator (the last one counts both signs).
         bias: add a learned constant per channel.
+        factorization: None (dense), ``"cp"``, ``"tucker"`` or ``"tt"``.
+        rank: of the factorization, a fraction of the dense parameters or integers (see `ranks`).
+        separable: weights that act on each channel by itself.
+        implementation: ``"factorized"`` contracts with the factors, ``"reconstructed"`` makes dense weights first.
+        contraction: order of the factors for the fewest ``"flops"`` or the least ``"memory"``. On a CPU contractions
+            are cut into slices that fit a cache, so that the former takes little memory as well.
         precision: a `Policy` or the name of one; `set_precision` changes it later.
         backend: ``"gemm"``, ``"fft"`` or ``"auto"``.
         layout: ``"exact"``, or ``"neuralop"`` to repeat its treatment of odd grids (see `modes`).
@@ -37,6 +47,11 @@ class SpectralConv(nn.Module):
         n_modes: int | tuple[int, ...],
         *,
         bias: bool = True,
+        factorization: str | None = None,
+        rank: Rank = 1.0,
+        separable: bool = False,
+        implementation: Implementation = "factorized",
+        contraction: Objective = "flops",
         precision: str | Policy = "full",
         backend: Backend = "auto",
         layout: Layout = "exact",
@@ -49,7 +64,17 @@ class SpectralConv(nn.Module):
         self.out_channels = out_channels
         self.transform: Transform = FourierTransform(check_modes(n_modes), backend, layout)
         std = (2 / (in_channels + out_channels)) ** 0.5
-        self.weight: SpectralWeight = DenseWeight(self.transform.weight_modes, in_channels, out_channels, std)
+        self.weight: SpectralWeight = build_weight(
+            self.transform.weight_modes,
+            in_channels,
+            out_channels,
+            std,
+            factorization=factorization,
+            rank=rank,
+            separable=separable,
+            implementation=implementation,
+            objective=contraction,
+        )
         self.bias = nn.Parameter(std * torch.randn(out_channels)) if bias else None
         self.policy = as_policy(precision)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from math import prod
 
 import torch
@@ -22,6 +23,14 @@ class SpectralWeight(nn.Module):
     @abstractmethod
     def dense(self) -> Tensor:
         """The weights as one complex tensor (C, O, *K), as neuraloperator has them."""
+
+    @abstractmethod
+    def complex_state(self) -> dict[str, Tensor]:
+        """The parameters as complex tensors, under the names and in the shapes of tltorch."""
+
+    @abstractmethod
+    def load_complex_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take over the tensors that `complex_state` gives; ValueError where a shape does not fit."""
 
 
 class DenseWeight(SpectralWeight):
@@ -49,6 +58,12 @@ class DenseWeight(SpectralWeight):
         if pairs.shape != self.weight.shape:
             raise ValueError(f"weights of shape {tuple(weight.shape)} do not fit {tuple(self.weight.shape)}")
         self.weight.copy_(pairs)
+
+    def complex_state(self) -> dict[str, Tensor]:
+        return {"tensor": self.dense().detach()}
+
+    def load_complex_state(self, state: Mapping[str, Tensor]) -> None:
+        self.set_dense(state["tensor"])
 
     def extra_repr(self) -> str:
         *modes, channels, _, out = self.weight.shape

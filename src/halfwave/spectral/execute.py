@@ -1,0 +1,214 @@
+"""Running a contraction plan on real pairs, slice by slice, with recomputation in the backward pass.
+
+Kept for the backward pass: the operands, the data in the contraction's format, and nothing that was made from them.
+Every step rounds: operands are loaded in their format, results stored in it. What holds data is in `arith`, what is
+made from weights alone in `weight_arith`; so weights in half with data in fp32 work as well as both in half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from halfwave.numerics import Arithmetic
+from halfwave.spectral import pairs
+from halfwave.spectral.plan import SIGN_AXIS, ContractionPlan, Step
+from halfwave.spectral.streaming import windows
+
+Formats = tuple[Arithmetic, Arithmetic]
+
+
+def execute(
+    plan: ContractionPlan,
+    tensors: Sequence[Tensor],
+    arith: Arithmetic,
+    weight_arith: Arithmetic | None = None,
+    pair_axis: int = -2,
+) -> Tensor:
+    """The contraction of pair tensors, in the storage dtype of `arith`; differentiable once.
+
+    Shapes: each operand has the sizes of its indices with the pair axis before the last of them; the first one (data)
+    and the result have it at `pair_axis`. ValueError where shapes are not those of the plan.
+    """
+    formats = (arith, weight_arith or arith)
+    data = arith.store(tensors[0]).movedim(pair_axis, -2)
+    operands = [data, *tensors[1:]]
+    _check_shapes(plan, operands)
+    if torch.compiler.is_compiling():
+        result = checkpoint(_whole, plan, formats, *operands, use_reentrant=False)
+        return result.movedim(-2, pair_axis).contiguous()
+    return _Streamed.apply(plan, formats, pair_axis, *operands)
+
+
+def _whole(plan: ContractionPlan, formats: Formats, *operands: Tensor) -> Tensor:
+    """One piece, for the compiler."""
+    schedule = plan.schedule
+    constants = _constants(plan, formats, {n: operands[n] for n in schedule.fixed_operands}, operands[0])
+    return _slice(plan, formats, {n: operands[n] for n in schedule.sliced_operands}, constants)
+
+
+class _Streamed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, plan: ContractionPlan, formats: Formats, pair_axis: int, *operands: Tensor) -> Tensor:
+        ctx.save_for_backward(*operands)
+        ctx.rest = (plan, formats, pair_axis)
+        schedule = plan.schedule
+        constants = _constants(plan, formats, {n: operands[n] for n in schedule.fixed_operands}, operands[0])
+        shape = [dict(plan.sizes)[i] for i in plan.output]
+        shape.insert(len(shape) + 1 + pair_axis, 2)
+        out = operands[0].new_empty(shape)
+        view = out.movedim(pair_axis, -2)
+        for window in windows(plan.slices, dict(plan.sizes)):
+            parts = {n: _cut(operands[n], plan.inputs[n], window) for n in schedule.sliced_operands}
+            _cut(view, plan.output, window).copy_(_slice(plan, formats, parts, constants))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        plan, formats, pair_axis = ctx.rest
+        operands, needs = ctx.saved_tensors, ctx.needs_input_grad[3:]
+        schedule = plan.schedule
+        grad = grad.movedim(pair_axis, -2)
+        with torch.enable_grad():
+            fixed = {n: operands[n].detach().requires_grad_(needs[n]) for n in schedule.fixed_operands}
+            constants = _constants(plan, formats, fixed, operands[0])
+        leaves = {key: c.detach().requires_grad_(c.requires_grad) for key, c in constants.items()}
+        # Sums over slices in fp32: a half-precision running sum would stagnate.
+        sums = {key: _zeros(c) for key, c in leaves.items() if c.requires_grad}
+        grads = {n: _zeros(operands[n]) for n in schedule.sliced_operands if needs[n]}
+        for window in windows(plan.slices, dict(plan.sizes)):
+            with torch.enable_grad():
+                parts = {
+                    n: _cut(operands[n], plan.inputs[n], window).detach().requires_grad_(needs[n])
+                    for n in schedule.sliced_operands
+                }
+                out = _slice(plan, formats, parts, leaves)
+            wanted = [leaves[key] for key in sums] + [parts[n] for n in grads]
+            found = iter(torch.autograd.grad(out, wanted, _cut(grad, plan.output, window)))
+            for total in sums.values():
+                total += next(found)
+            for n, total in grads.items():
+                _cut(total, plan.inputs[n], window).add_(next(found))
+        grads |= _through_constants(constants, sums, {n: t for n, t in fixed.items() if needs[n]})
+        return None, None, None, *(grads.get(n) for n in range(len(operands)))
+
+
+def _through_constants(
+    constants: dict[int, Tensor], sums: dict[int, Tensor], operands: dict[int, Tensor]
+) -> dict[int, Tensor]:
+    """Gradients of the operands that no slice cuts, from those of what was made of them."""
+    if not operands:
+        return {}
+    outputs = [constants[key] for key in sums]
+    rounded = [total.to(made.dtype) for total, made in zip(sums.values(), outputs, strict=True)]
+    found = torch.autograd.grad(outputs, list(operands.values()), rounded)
+    return dict(zip(operands, found, strict=True))
+
+
+def _constants(plan: ContractionPlan, formats: Formats, operands: dict[int, Tensor], like: Tensor) -> dict[int, Tensor]:
+    """What the slices need of the tensors made once: loaded, and expanded where it is the right side of a product."""
+    made = dict(operands)
+    if plan.complex_mode == "A":
+        made[len(plan.inputs)] = _signs(len(plan.inputs), like, formats)
+    for number, step in plan.schedule.once:
+        left, right = (_prepared(made.pop(n), n, step, False, formats) for n in (step.left, step.right))
+        made[number] = _run(step, left, right, dict(plan.sizes), formats)
+    for _, step in plan.schedule.every:
+        for n in (step.left, step.right):
+            if n in made:
+                made[n] = _prepared(made[n], n, step, False, formats)
+    return made
+
+
+def _slice(plan: ContractionPlan, formats: Formats, parts: dict[int, Tensor], constants: dict[int, Tensor]) -> Tensor:
+    """The steps that differ from slice to slice, on one slice; the result has its pair axis before the last index."""
+    schedule = plan.schedule
+    made = dict(parts)
+    sizes = dict(plan.sizes)
+    for n, part in parts.items():
+        sizes |= {i: part.shape[axis] for axis, i in enumerate(pairs.with_pair(plan.inputs[n])) if i != pairs.PAIR}
+    for number, step in schedule.every:
+        left, right = (
+            constants[n] if n in constants else _prepared(made.pop(n), n, step, n in schedule.data, formats)
+            for n in (step.left, step.right)
+        )
+        made[number] = _run(step, left, right, sizes, formats)
+    last = plan.steps[-1]
+    target = pairs.with_pair(plan.output)
+    if plan.complex_mode == "A":
+        target = target.replace(pairs.PAIR, SIGN_AXIS)
+    return pairs.permuted(made[number], last.subscripts, target)
+
+
+def _prepared(tensor: Tensor, number: int, step: Step, data: bool, formats: Formats) -> Tensor:
+    """An operand of a step, rounded and ready for products: in complex format as it is, else loaded (and expanded)."""
+    if step.kind == "complex":
+        return tensor
+    arith, weight_arith = formats
+    if data:
+        loaded = arith.load(tensor)
+    else:
+        loaded = weight_arith.load(tensor).to(arith.compute if step.data else weight_arith.compute)
+    if number == step.right and step.kind == "product":
+        return pairs.expand(loaded, step.right_subscripts, step.left_subscripts, step.subscripts)
+    return loaded
+
+
+def _run(step: Step, left: Tensor, right: Tensor, sizes: Mapping[str, int], formats: Formats) -> Tensor:
+    if step.kind == "complex":
+        return _run_complex(step, left, right)
+    if step.kind == "product":
+        shape = {i: sizes[i] for i in step.right_subscripts if i != pairs.PAIR}
+        result = pairs.product(left, step.left_subscripts, right, shape, step.subscripts)
+    elif step.kind == "scale":
+        result = pairs.scale(left, step.left_subscripts, right, step.right_subscripts, step.subscripts)
+    else:
+        result = torch.einsum(f"{step.left_subscripts},{step.right_subscripts}->{step.subscripts}", left, right)
+    return formats[0 if step.data else 1].store(result)
+
+
+def _run_complex(step: Step, left: Tensor, right: Tensor) -> Tensor:
+    """A step between small factors, in full precision and not rounded: the next step on pairs does that."""
+    if torch.compiler.is_compiling():
+        # The compiler has no kernels for complex numbers; sums of fp32 pairs are the same numbers.
+        a, b = (pairs.permuted(t, s, pairs.front(s)) for t, s in _sides(step, left, right))
+        (ar, ai), (br, bi) = a, b
+        re = torch.einsum(step.equation, ar, br) - torch.einsum(step.equation, ai, bi)
+        im = torch.einsum(step.equation, ar, bi) + torch.einsum(step.equation, ai, br)
+        return torch.stack([re, im], step.subscripts.index(pairs.PAIR))
+    a, b = (pairs.to_complex(t, s) for t, s in _sides(step, left, right))
+    return pairs.from_complex(torch.einsum(step.equation, a, b), step.subscripts)
+
+
+def _sides(step: Step, left: Tensor, right: Tensor) -> tuple[tuple[Tensor, str], tuple[Tensor, str]]:
+    return (left, step.left_subscripts), (right, step.right_subscripts)
+
+
+def _signs(n_operands: int, like: Tensor, formats: Formats) -> Tensor:
+    """Option A's operand of signs, (2,)*n + (2,): the product of n parts of pairs adds ±1 of itself to re or im."""
+    signs = torch.zeros([2] * (n_operands + 1), dtype=formats[1].storage)
+    for parts in product((0, 1), repeat=n_operands):
+        power = sum(parts) % 4
+        signs[(*parts, power % 2)] = -1.0 if power >= 2 else 1.0
+    return signs.to(like.device)
+
+
+def _cut(tensor: Tensor, indices: str, window: dict[str, slice]) -> Tensor:
+    """The part of a pair tensor that belongs to a window."""
+    return tensor[tuple(window.get(i, slice(None)) for i in pairs.with_pair(indices))] if window else tensor
+
+
+def _zeros(tensor: Tensor) -> Tensor:
+    """A running sum for gradients of `tensor`, at least in fp32."""
+    return torch.zeros_like(tensor, dtype=torch.promote_types(tensor.dtype, torch.float32))
+
+
+def _check_shapes(plan: ContractionPlan, operands: Sequence[Tensor]) -> None:
+    found = tuple((*t.shape[:-2], *t.shape[-1:]) for t in operands)
+    if found != plan.shapes or any(t.shape[-2] != 2 for t in operands):
+        raise ValueError(f"operands of sizes {found} (without the pair axis) do not fit the plan's {plan.shapes}")
