@@ -2,6 +2,7 @@
 
 from halfwave.spectral.conv import SpectralConv
 from halfwave.spectral.fourier import FourierTransform
+from halfwave.spectral.spherical import SphericalTransform
 from halfwave.spectral.weights import DenseWeight, SpectralWeight
 
-__all__ = ["DenseWeight", "FourierTransform", "SpectralConv", "SpectralWeight"]
+__all__ = ["DenseWeight", "FourierTransform", "SpectralConv", "SpectralWeight", "SphericalTransform"]
