@@ -12,27 +12,35 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from halfwave.models import FNO
+from halfwave.interop.neuralop_sfno import complex_weights, is_spherical, paired_weights, spherical_arguments
+from halfwave.models import FNO, SFNO
 from halfwave.precision import Policy
 
 
-def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy = "full") -> FNO:
-    """A halfwave FNO with the weights of a neuraloperator FNO, given as the model or as its state dict.
+def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy = "full") -> FNO | SFNO:
+    """A halfwave FNO (SFNO) with the weights of a neuraloperator FNO (SFNO), given as the model or as its state dict.
 
     In fp32 the outputs agree to rounding, on odd grids as well (`layout="neuralop"` repeats how theirs treats them).
     A state dict does not say how many modes the last axis counts; 2(K-1) is taken, which keeps the same frequencies.
     """
     state = _tensors(source)
+    spherical = is_spherical(source)
+    if spherical:
+        state = complex_weights(state)
     arguments = _fno_arguments(state)
     if isinstance(source, nn.Module):
         arguments |= _module_arguments(source)
-    model = FNO(**arguments, layout="neuralop", precision=precision)
+    model: FNO | SFNO
+    if spherical:
+        model = SFNO(**spherical_arguments(source, arguments), precision=precision)
+    else:
+        model = FNO(**arguments, layout="neuralop", precision=precision)
     _load(model, state)
     return model
 
 
-def to_neuralop_state_dict(model: FNO) -> dict[str, Tensor]:
-    """The weights of a halfwave FNO under neuraloperator's names and shapes (complex spectral weights)."""
+def to_neuralop_state_dict(model: FNO | SFNO) -> dict[str, Tensor]:
+    """The weights of a halfwave FNO or SFNO under neuraloperator's names and shapes (complex spectral weights)."""
     state: dict[str, Tensor] = {}
     for ours, theirs in _linear_names(model):
         weight = ours.detach()
@@ -45,7 +53,7 @@ def to_neuralop_state_dict(model: FNO) -> dict[str, Tensor]:
         if block.mlp_skip.kind == "soft-gating":  # type: ignore[union-attr]
             key = f"fno_blocks.channel_mlp_skips.{i}.weight"
             state[key] = state[key].view(1, -1, *[1] * model.n_dim)
-    return state
+    return paired_weights(state) if isinstance(model, SFNO) else state
 
 
 def _tensors(source: nn.Module | Mapping[str, Any]) -> dict[str, Tensor]:
@@ -116,7 +124,7 @@ def _module_arguments(model: nn.Module) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _load(model: FNO, state: Mapping[str, Tensor]) -> None:
+def _load(model: FNO | SFNO, state: Mapping[str, Tensor]) -> None:
     for ours, theirs in _linear_names(model):
         ours.copy_(state[theirs].reshape(ours.shape))
     for i, block in enumerate(model.blocks):
@@ -124,7 +132,7 @@ def _load(model: FNO, state: Mapping[str, Tensor]) -> None:
         block.conv.bias.copy_(state[f"fno_blocks.convs.{i}.bias"].flatten())  # type: ignore[union-attr,operator]
 
 
-def _linear_names(model: FNO) -> list[tuple[Tensor, str]]:
+def _linear_names(model: FNO | SFNO) -> list[tuple[Tensor, str]]:
     """Our pointwise parameters beside neuraloperator's names of them."""
     names: list[tuple[Tensor, str]] = []
     for part in ("lifting", "projection"):

@@ -8,8 +8,9 @@ from typing import Any
 
 from halfwave.models.base import NeuralOperator, set_precision
 from halfwave.models.fno import FNO
+from halfwave.models.sfno import SFNO
 
-MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType({"FNO": FNO})
+MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType({"FNO": FNO, "SFNO": SFNO})
 
 
 def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
@@ -22,4 +23,4 @@ def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
         raise ValueError(f"{name}: {error}") from error
 
 
-__all__ = ["FNO", "MODELS", "NeuralOperator", "build_model", "set_precision"]
+__all__ = ["FNO", "MODELS", "SFNO", "NeuralOperator", "build_model", "set_precision"]
