@@ -89,6 +89,4 @@ def test_help_is_readable_at_80_columns(name, command, monkeypatch):
 def test_module_is_the_command():
     found = subprocess.run([sys.executable, "-m", "halfwave", "trian"], capture_output=True, text=True)
     assert found.returncode == 2
-    assert found.stderr.splitlines() == [
-        "halfwave: unknown command 'trian': expected one of demo, data, train, evaluate, predict"
-    ]
+    assert found.stderr.splitlines() == ["halfwave: unknown command 'trian': expected one of " + ", ".join(COMMANDS)]

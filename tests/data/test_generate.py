@@ -178,6 +178,49 @@ def test_a_failing_worker_is_reported(tmp_path):
         generate(Failing(resolution=12), tmp_path / "d.h5", **COUNTS, workers=2)
 
 
+class Refusing(Darcy):
+    def samples(self, seed, split, indices):
+        raise InputError("not like this")
+
+
+def test_a_worker_that_refuses_its_input_is_quoted(tmp_path):
+    with pytest.raises(InputError, match=r"^not like this$"):
+        generate(Refusing(resolution=12), tmp_path / "d.h5", **COUNTS, workers=2)
+
+
+def test_damaged_shard_is_made_anew(reference, tmp_path):
+    def damage(done, total):
+        if done == total:
+            next((tmp_path / "d.h5.partial").glob("test*.npz")).write_bytes(b"PK\x03\x04 nothing")
+
+    with pytest.raises(InputError, match="run again"):
+        generate(SMALL, tmp_path / "d.h5", **COUNTS, progress=damage)
+    assert_same(reference, generate(SMALL, tmp_path / "d.h5", **COUNTS))
+
+
+def test_full_disk_is_reported_in_one_line(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(InputError, match=r"cannot write .*No space left on device"):
+        generate(SMALL, tmp_path / "d.h5", **COUNTS)
+
+
+def test_two_runs_of_the_same_call_do_not_disturb_each_other(reference, tmp_path):
+    fork = multiprocessing.get_context("fork")
+    runs = [
+        fork.Process(target=generate, args=(Slow(resolution=12), tmp_path / "d.h5"), kwargs=COUNTS) for _ in range(2)
+    ]
+    for run in runs:
+        run.start()
+        time.sleep(0.2)
+    for run in runs:
+        run.join(60)
+    assert [run.exitcode for run in runs] == [0, 0]
+    assert_same(reference, tmp_path / "d.h5")
+
+
 def test_more_samples_keep_the_first_ones(reference, tmp_path):
     more = arrays(generate(SMALL, tmp_path / "d.h5", n_train=50, n_test=20))
     np.testing.assert_array_equal(more["train/x"][:40], arrays(reference)["train/x"])

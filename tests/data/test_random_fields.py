@@ -17,6 +17,13 @@ def test_one_seed_is_one_function_on_every_grid(boundary, dim):
     np.testing.assert_allclose(a, b[step], atol=1e-14)
 
 
+@pytest.mark.parametrize("resolution", [2, 3, 5, 7, 9])
+def test_coarse_and_odd_periodic_grids(resolution):
+    field = GaussianField(1, alpha=1.0, tau=1.0, modes=6)
+    coarse = field.sample(np.random.default_rng(1), resolution)
+    np.testing.assert_allclose(coarse, field.sample(np.random.default_rng(1), 16 * resolution)[::16], atol=1e-13)
+
+
 @pytest.mark.parametrize("boundary", ["periodic", "neumann"])
 def test_more_modes_keep_the_coarser_ones(boundary):
     few = GaussianField(2, alpha=2.0, tau=3.0, boundary=boundary, modes=5).draw(np.random.default_rng(3))

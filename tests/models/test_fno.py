@@ -1,5 +1,6 @@
 """The FNO: its gradient against float64, its policies, its grids."""
 
+import importlib
 import itertools
 
 import pytest
@@ -129,3 +130,23 @@ def test_config_builds_the_same_model_again():
 def test_bad_arguments_raise(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_native_half_arithmetic(dtype, monkeypatch):
+    """What a device with half-precision products runs: operands and results of every product in the format."""
+    module = importlib.import_module("halfwave.numerics.arithmetic")
+    monkeypatch.setattr(module, "multiplies_natively", lambda *_: True)
+    model = _model(precision=Policy.named("mixed", dtype=dtype))
+    assert "(native)" in repr(model)
+    x = torch.randn(2, 1, 16, 16)
+    mixed = model(x)
+    mixed.square().mean().backward()
+    gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
+    model.zero_grad()
+    set_precision(model, "full")
+    full = model(x)
+    full.square().mean().backward()
+    expected = torch.cat([p.grad.flatten() for p in model.parameters()])
+    assert ((mixed - full).norm() / full.norm()).item() < 0.03
+    assert ((gradient - expected).norm() / expected.norm()).item() < 0.03

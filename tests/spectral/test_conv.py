@@ -4,7 +4,7 @@ import pytest
 import torch
 from neuralop.layers.spectral_convolution import SpectralConv as PeerConv
 
-from halfwave.numerics import FORMATS
+from halfwave.numerics import FORMATS, arithmetic
 from halfwave.precision import Policy
 from halfwave.spectral import FourierTransform, SpectralConv
 
@@ -122,7 +122,9 @@ def test_auto_stabilizer_and_repr():
     cpu = torch.device("cpu")
     assert SpectralConv(1, 1, (4, 4), backend="fft", precision=policy).stabilizer((16, 16), cpu) == "tanh"
     assert SpectralConv(1, 1, (4, 4), backend="auto", precision=policy).stabilizer((16, 16), cpu) == "none"
-    assert "forward_transform=fp16 (wide)" in repr(SpectralConv(1, 1, (4, 4), precision=policy))
+    assert f"forward_transform={arithmetic(FORMATS['fp16'], 'cpu')}" in repr(
+        SpectralConv(1, 1, (4, 4), precision=policy)
+    )
 
 
 @pytest.mark.parametrize("target", [(24, 20), (40, 33), (9, 10)])

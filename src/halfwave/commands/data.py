@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, parse_pairs, progress_of, results_console
-from halfwave.data import GENERATORS, generate
-from halfwave.data.generator import Generator
-from halfwave.errors import UsageError
+from halfwave.data import Generator, build_generator, generate
+from halfwave.data.preview import save_preview
 
 
 @dataclass
@@ -21,7 +18,7 @@ class Data:
     """Make a dataset with a real solver; the same command resumes."""
 
     name: Positional[str]
-    """darcy, navier-stokes, shallow-water, ..."""
+    """darcy, navier-stokes, shallow-water, car or ahmed."""
     out: Path | None = None
     """File to write; by default data/NAME-RESOLUTION.h5."""
     n_train: int = 1000
@@ -29,7 +26,7 @@ class Data:
     n_test: int = 200
     """Test samples."""
     resolution: int | None = None
-    """Grid points a side; by default the paper's."""
+    """Points a side (of a body: in all); by default the paper's."""
     seed: int = 0
     """Sample i depends on the seed and i alone."""
     workers: int = os.cpu_count() or 1
@@ -41,29 +38,18 @@ class Data:
 
     def run(self) -> None:
         given = parse_pairs(self.parameters, "--parameters")
-        if self.resolution is not None:
-            given["resolution"] = self.resolution
-        generator = build_generator(self.name, given)
+        generator = as_usage(lambda: build_generator(self.name, resolution=self.resolution, **given))
         out = self.out or default_path(generator)
         make_dataset(generator, out, self.n_train, self.n_test, self.seed, self.workers, self.force)
-        results_console().print(f"{out}: {self.n_train} train and {self.n_test} test samples", soft_wrap=True)
-
-
-def build_generator(name: str, parameters: Mapping[str, Any]) -> Generator:
-    """The generator called `name`; unknown names and parameters are usage errors."""
-    if name not in GENERATORS:
-        raise UsageError(f"unknown dataset {name!r}: expected one of {', '.join(GENERATORS)}")
-    kind = GENERATORS[name]
-    accepted = [f.name for f in fields(kind)]
-    unknown = sorted(set(parameters) - set(accepted))
-    if unknown:
-        raise UsageError(f"{name} has no parameter {unknown[0]!r}: expected one of {', '.join(accepted)}")
-    return as_usage(lambda: kind(**parameters))
+        picture = save_preview(out, out.with_suffix(".png"))
+        results_console().print(
+            f"{out}: {self.n_train} train and {self.n_test} test samples; preview: {picture}", soft_wrap=True
+        )
 
 
 def default_path(generator: Generator) -> Path:
     """data/NAME-RESOLUTION.h5 (with the dimension where it is not 2)."""
-    resolution = getattr(generator, "resolution", None)
+    resolution = getattr(generator, "resolution", getattr(generator, "points", None))
     dim = getattr(generator, "dim", 2)
     parts = [generator.name, *([f"{dim}d"] if dim != 2 else []), *([str(resolution)] if resolution else [])]
     return Path("data") / ("-".join(parts) + ".h5")

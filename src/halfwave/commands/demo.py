@@ -12,8 +12,8 @@ import torch
 from rich.table import Table
 
 from halfwave.commands.common import log_console, results_console
-from halfwave.commands.data import build_generator, make_dataset
-from halfwave.data import Dataset, open_dataset
+from halfwave.commands.data import make_dataset
+from halfwave.data import Dataset, build_generator, open_dataset
 from halfwave.files import make_directory, write_json, written_aside
 from halfwave.models.recipes import Recipe, get_recipe
 from halfwave.numerics import describe_cpu
@@ -56,7 +56,7 @@ class Demo:
         )
 
     def _data(self, recipe: Recipe) -> Path:
-        generator = build_generator(recipe.generator, recipe.parameters)
+        generator = build_generator(recipe.generator, **recipe.parameters)
         path = Path("data") / f"demo-{generator.name}.h5"
         return make_dataset(generator, path, recipe.n_train, recipe.n_test, 0, self.workers)
 

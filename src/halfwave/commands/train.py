@@ -10,7 +10,8 @@ from typing import Any, Optional
 from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
-from halfwave.commands.data import build_generator, default_path, make_dataset
+from halfwave.commands.data import default_path, make_dataset
+from halfwave.data import build_generator
 from halfwave.models.recipes import RECIPES, Recipe, get_recipe
 from halfwave.training import TrainConfig, train
 
@@ -61,7 +62,7 @@ def _text(value: float | None) -> str:
 
 def recipe_data(recipe: Recipe) -> Path:
     """The recipe's dataset, made now if it is not there."""
-    generator = build_generator(recipe.generator, recipe.parameters)
+    generator = build_generator(recipe.generator, **recipe.parameters)
     path = default_path(generator)
     if not path.exists():
         log_console().print(f"no --data given: making {path} for the recipe {recipe.name}", soft_wrap=True)

@@ -51,6 +51,11 @@ class ArrayPair:
         return self.x.read(indices), self.y.read(indices)
 
 
+MAPPED_LIMIT = 16 * 2**20
+"""Bytes read through a memory map after which it is made anew. Until then pages that were touched stay resident, and
+around each the kernel maps up to some ten times as many."""
+
+
 class H5Reader:
     """An HDF5 file opened on first use, anew in each process, so that it survives fork and pickling."""
 

@@ -55,6 +55,7 @@ def generate(
         return path
     store = ShardStore(path, identity)
     if force:
+        path.unlink(missing_ok=True)
         store.discard()
     store.open()
     tasks = plan_tasks({"train": n_train, "test": n_test}, generator.chunk)
@@ -62,12 +63,28 @@ def generate(
     report = _reporter(store, tasks, progress)
     _run(generator, store, tasks[rank::ranks], seed, workers, report)
     if rank == 0:
-        _wait(lambda: store.done(tasks) == n_train + n_test, report)
-        store.assemble(tasks, {**metadata, "version": _version()})
+        _finish(store, tasks, metadata, report)
     else:
         _wait(lambda: _same_data(read_metadata(path), metadata), report=None)
         store.discard()  # this rank may have made the directory anew after rank 0 had finished
     return path
+
+
+def _finish(store: ShardStore, tasks: list[Task], metadata: dict[str, Any], report: Callable[[], None]) -> None:
+    """Assemble the file when all samples are there, unless another run of the same call does so first."""
+
+    def finished() -> bool:
+        return _same_data(read_metadata(store.path), metadata)
+
+    total = sum(len(task) for task in tasks)
+    _wait(lambda: store.done(tasks) == total or finished(), report)
+    if finished():
+        return
+    try:
+        store.assemble(tasks, {**metadata, "version": _version()})
+    except InputError:
+        if not finished():  # the other run has not taken the shards away: the error is real
+            raise
 
 
 def _check_arguments(path: Path, n_train: int, n_test: int, seed: int, workers: int, force: bool) -> None:
@@ -198,8 +215,10 @@ def _context() -> ForkServerContext | SpawnContext:
 def _check_workers(running: list[_Worker]) -> None:
     for process, receiver in running:
         if process.exitcode not in (None, 0):
-            reason = receiver.recv() if receiver.poll() else f"it ended with code {process.exitcode}"
-            raise RuntimeError(f"a worker process failed: {reason}; finished samples are kept, run again to resume")
+            error = receiver.recv() if receiver.poll() else f"it ended with code {process.exitcode}"
+            if isinstance(error, InputError):
+                raise error
+            raise RuntimeError(f"a worker process failed: {error}; finished samples are kept, run again to resume")
 
 
 def _work(generator: Generator, store: ShardStore, tasks: list[Task], seed: int, failures: Connection) -> None:
@@ -213,7 +232,7 @@ def _work(generator: Generator, store: ShardStore, tasks: list[Task], seed: int,
                 return  # it was killed; whoever resumes will make the rest
             _make(generator, store, task, seed)
     except Exception as error:
-        failures.send(f"{type(error).__name__}: {error}")
+        failures.send(error if isinstance(error, InputError) else f"{type(error).__name__}: {error}")
         raise SystemExit(1) from error
 
 

@@ -16,7 +16,9 @@ import hashlib
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,25 +95,38 @@ class ShardStore:
         if not self.directory.is_dir():
             return  # another process has finished the dataset meanwhile
         arrays = {f"{name}.{i}": array for i, sample in enumerate(samples) for name, array in sample.items()}
-        with written_aside(self.shard(task)) as aside, open(aside, "wb") as stream:
+        with _explained(self.directory), written_aside(self.shard(task)) as aside, open(aside, "wb") as stream:
             np.savez(stream, **arrays)  # type: ignore[arg-type]
 
     def read(self, task: Task) -> Iterator[Arrays]:
-        with np.load(self.shard(task), allow_pickle=False) as shard:
-            names = [key[:-2] for key in shard.files if key.endswith(".0")]
-            for i in range(len(task)):
-                yield {name: shard[f"{name}.{i}"] for name in names}
+        try:
+            with np.load(self.shard(task), allow_pickle=False) as shard:
+                names = [key[:-2] for key in shard.files if key.endswith(".0")]
+                for i in range(len(task)):
+                    yield {name: shard[f"{name}.{i}"] for name in names}
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            self.shard(task).unlink(missing_ok=True)
+            raise InputError(f"{self.shard(task)} was damaged and is removed; run again to make it anew") from error
 
     def assemble(self, tasks: list[Task], metadata: dict[str, Any]) -> None:
         """Write the HDF5 file from all the shards, rename it into place, and drop the shards."""
         whole = self.directory / "whole.h5"  # in here, so that a kill leaves no debris beside the target
-        with written_aside(whole) as aside, h5py.File(aside, "w") as file:
+        with _explained(self.path), written_aside(whole) as aside, h5py.File(aside, "w") as file:
             file.attrs["metadata"] = json.dumps(metadata)
             for split in SPLITS:
                 samples = (sample for task in tasks if task.split == split for sample in self.read(task))
                 _write_split(file.create_group(split), samples, metadata[f"n_{split}"])
         os.replace(whole, self.path)
         self.discard()
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """A full disk is bad luck, not a defect: one line that says so."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}; finished samples are kept") from error
 
 
 def _write_split(group: h5py.Group, samples: Iterator[Arrays], count: int) -> None:

@@ -61,7 +61,7 @@ def _block(
     mlp: bool,
     activate: bool,
 ) -> Tensor:
-    """Everything after the spectral convolution, on a slice: x the block's input, y = K x."""
+    """Everything after the spectral convolution but the last GELU, on a slice: x the block's input, y = K x."""
     rest = list(weights)
     v = _add_skip(arith, skips[0], y, x, rest)
     if activate:
@@ -70,7 +70,7 @@ def _block(
     if mlp:
         v = channel_mlp(arith, v, *[rest.pop(0) for _ in range(4)])
         v = _add_skip(arith, skips[1], v, x, rest)
-    return arith.settle(nn.functional.gelu(v)) if activate else v
+    return v
 
 
 class FNOBlock(PointwiseModule):
@@ -109,4 +109,4 @@ class FNOBlock(PointwiseModule):
             *(self.mlp.parameter_list() if self.mlp is not None else ()),
             *self.mlp_skip.parameter_list(),
         ]
-        return apply_pointwise(function, [x, y], weights, self.arithmetic(x.device))
+        return apply_pointwise(function, [x, y], weights, self.arithmetic(x.device), activate=self.activate)

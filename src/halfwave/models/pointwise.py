@@ -7,7 +7,8 @@ that fit a cache, it keeps its inputs only and makes the intermediates again, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,37 +24,67 @@ SLICE_ELEMENTS = 1 << 18
 PointwiseFunction = Callable[..., Tensor]
 
 
-def apply_pointwise(
-    function: PointwiseFunction, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic
-) -> Tensor:
-    """f(fields, parameters) in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid).
+@dataclass(frozen=True)
+class Pointwise:
+    """A pointwise function and how to run it.
 
-    `function(arith, *fields, *parameters)` gets slices (b, C_i, s) and rounded parameters, both in `arith.compute`.
+    Attributes:
+        function: ``function(arith, *fields, *parameters)`` on slices (b, C_i, s) in `arith.compute`.
+        arith: the arithmetic.
+        n_fields: how many of the tensors are fields; the rest are parameters.
+        activate: apply GELU to the result. Known here, its backward pass needs no second evaluation of GELU itself.
     """
+
+    function: PointwiseFunction
+    arith: Arithmetic
+    n_fields: int
+    activate: bool
+
+    def inner(self, tensors: Sequence[Tensor]) -> Tensor:
+        """The function before the last GELU."""
+        return self.function(self.arith, *tensors)
+
+    def outer(self, inner: Tensor) -> Tensor:
+        return self.arith.settle(nn.functional.gelu(inner)) if self.activate else inner
+
+    def outer_gradient(self, inner: Tensor, grad: Tensor) -> Tensor:
+        return torch.ops.aten.gelu_backward(grad, inner) if self.activate else grad
+
+
+def apply_pointwise(
+    function: PointwiseFunction,
+    fields: list[Tensor],
+    parameters: list[Tensor],
+    arith: Arithmetic,
+    activate: bool = False,
+) -> Tensor:
+    """f(fields, parameters), or gelu of it, in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
     flat = [field.flatten(2) for field in fields]
+    work = Pointwise(function, arith, len(flat), activate)
     if flat[0].device.type == "cpu" and not torch.compiler.is_compiling():
-        out = _InSlices.apply(function, arith, len(flat), *flat, *parameters)
+        out = _InSlices.apply(work, *flat, *parameters)
     elif torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        out = checkpoint(_whole, function, arith, len(flat), *flat, *parameters, use_reentrant=False)
+        out = checkpoint(_whole, work, *flat, *parameters, use_reentrant=False)
     else:
-        out = _whole(function, arith, len(flat), *flat, *parameters)
+        out = _whole(work, *flat, *parameters)
     return out.view(*out.shape[:2], *fields[0].shape[2:])
 
 
-def _whole(function: PointwiseFunction, arith: Arithmetic, n_fields: int, *tensors: Tensor) -> Tensor:
+def _whole(work: Pointwise, *tensors: Tensor) -> Tensor:
     """One piece: for accelerators (with checkpointing) and for the compiler, which fuses and recomputes by itself."""
-    return arith.store(function(arith, *(arith.load(t) for t in tensors)))
+    return work.arith.store(work.outer(work.inner([work.arith.load(t) for t in tensors])))
 
 
 class _InSlices(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, function: PointwiseFunction, arith: Arithmetic, n_fields: int, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, work: Pointwise, *tensors: Tensor) -> Tensor:
         ctx.save_for_backward(*tensors)
-        ctx.rest = (function, arith, n_fields)
-        fields, parameters = tensors[:n_fields], [arith.load(p) for p in tensors[n_fields:]]
+        ctx.work = work
+        arith = work.arith
+        fields, parameters = tensors[: work.n_fields], [arith.load(p) for p in tensors[work.n_fields :]]
         out = None
         for b, s in _slices(fields[0]):
-            part = function(arith, *(arith.load(f[b, :, s]) for f in fields), *parameters)
+            part = work.outer(work.inner([*(arith.load(f[b, :, s]) for f in fields), *parameters]))
             if out is None:
                 out = part.new_empty((len(fields[0]), part.shape[1], fields[0].shape[2]), dtype=arith.storage)
             out[b, :, s] = arith.store(part)
@@ -62,8 +93,9 @@ class _InSlices(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        function, arith, n_fields = ctx.rest
-        tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[3:]
+        work: Pointwise = ctx.work
+        arith, n_fields = work.arith, work.n_fields
+        tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[1:]
         fields = tensors[:n_fields]
         parameters = [arith.load(p).detach().requires_grad_(n) for p, n in zip(tensors, needs, strict=True)][n_fields:]
         # Sums over slices in fp32: a half-precision running sum would stagnate.
@@ -73,9 +105,10 @@ class _InSlices(torch.autograd.Function):
         for b, s in _slices(fields[0]):
             with torch.enable_grad():
                 parts = [arith.load(f[b, :, s]).detach().requires_grad_(n) for f, n in zip(fields, needs, strict=False)]
-                out = function(arith, *parts, *parameters)
+                inner = work.inner([*parts, *parameters])
+            outer = work.outer_gradient(inner.detach(), arith.load(grad[b, :, s]))
             wanted = [t for t in (*parts, *parameters) if t.requires_grad]
-            found = iter(torch.autograd.grad(out, wanted, arith.load(grad[b, :, s])))
+            found = iter(torch.autograd.grad(inner, wanted, outer))
             for i, total in enumerate(sums):
                 if total is None:
                     continue
@@ -83,7 +116,7 @@ class _InSlices(torch.autograd.Function):
                     total[b, :, s] = next(found)
                 else:
                     total += next(found)
-        return None, None, None, *sums
+        return None, *sums
 
 
 def _new_gradient(tensor: Tensor, field: bool) -> Tensor:

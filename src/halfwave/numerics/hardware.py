@@ -25,14 +25,21 @@ def multiplies_natively(format: Format, device_type: str) -> bool:
     return _cpu_has(format.name)
 
 
+# torch.compile takes the answer as given; it cannot look into torch.cpu.
 @torch.compiler.assume_constant_result
-@lru_cache(maxsize=8)
 def _cpu_has(name: str) -> bool:
+    return name in _native_half()
+
+
+@lru_cache(maxsize=1)
+def _native_half() -> frozenset[str]:
     probes = {
         "bf16": ("_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_arm_bf16_supported"),
         "fp16": ("_is_amx_fp16_supported", "_is_avx512_fp16_supported"),
     }
-    return any(getattr(torch.cpu, probe, lambda: False)() for probe in probes.get(name, ()))
+    return frozenset(
+        name for name, asked in probes.items() if any(getattr(torch.cpu, probe, lambda: False)() for probe in asked)
+    )
 
 
 def default_half(device: torch.device | str = "cpu") -> Format:

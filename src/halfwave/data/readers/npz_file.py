@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.lib import format as npy
 
+from halfwave.data.arrays import MAPPED_LIMIT
 from halfwave.data.generator import SPLITS
 from halfwave.data.readers.common import Found, choose_pair, pair
 from halfwave.errors import InputError
@@ -29,11 +30,15 @@ class NpzArray:
         if self.dtype.kind not in "fiub":
             raise InputError(f"{path}: '{key}' has type {self.dtype}; real numbers are expected")
         self._values: np.ndarray | None = None
+        self._touched = 0
 
     def read(self, indices: np.ndarray) -> np.ndarray:
-        if self._values is None:
-            self._values = self._open()
-        return np.asarray(self._values[indices])
+        stale = self._touched > MAPPED_LIMIT and self.offset is not None
+        if self._values is None or stale:
+            self._values, self._touched = self._open(), 0
+        values = np.asarray(self._values[indices])
+        self._touched += values.nbytes
+        return values
 
     def _open(self) -> np.ndarray:
         try:

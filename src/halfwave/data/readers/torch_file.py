@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from halfwave.data.arrays import MAPPED_LIMIT
 from halfwave.data.readers.common import Found, choose_pair, pair
 from halfwave.errors import InputError
 
@@ -22,14 +23,17 @@ class TorchArray:
         self.path, self.key = path, key
         self.shape = tuple(tensor.shape)
         self._tensor: Tensor | None = tensor
+        self._touched = 0
 
     def read(self, indices: np.ndarray) -> np.ndarray:
-        if self._tensor is None:
-            self._tensor = _load(self.path)[self.key]
-        return self._tensor[torch.from_numpy(indices)].to(torch.float32).numpy()
+        if self._tensor is None or self._touched > MAPPED_LIMIT:
+            self._tensor, self._touched = _load(self.path)[self.key], 0
+        values = self._tensor[torch.from_numpy(indices)]
+        self._touched += values.numel() * values.element_size()
+        return values.to(torch.float32).numpy()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "key": self.key, "shape": self.shape, "_tensor": None}
+        return {**self.__dict__, "_tensor": None}
 
 
 def read_torch(path: Path) -> Found:

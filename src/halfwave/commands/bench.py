@@ -1,0 +1,77 @@
+"""`halfwave bench`: this library against neuraloperator in one run, as ratios."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from rich.table import Table
+
+from halfwave.commands.common import log_console, results_console
+from halfwave.errors import UsageError
+from halfwave.experiments.bench import CASES, Row, measure_rates, run_cases
+from halfwave.files import write_json
+from halfwave.numerics import describe_cpu
+from halfwave.precision import NAMES
+
+
+@dataclass
+class Bench:
+    """This library against neuraloperator in one run, as ratios."""
+
+    cases: tuple[str, ...] = ()
+    """Names of cases, such as step-128x128; by default all."""
+    policies: tuple[str, ...] = NAMES
+    """Of this library: full, amp, half, mixed. The peer runs in fp32."""
+    compile: bool = False
+    """Also torch.compile (a minute or two for each policy and case)."""
+    rounds: int = 3
+    """Times that each takes its turn; medians are reported."""
+    out: Path = Path("bench.json")
+    """Where the figures go."""
+
+    def run(self) -> None:
+        names = [case.name for case in CASES]
+        for name in self.cases:
+            if name not in names:
+                raise UsageError(f"unknown case {name!r}: expected one of {', '.join(names)}")
+        for policy in self.policies:
+            if policy not in NAMES:
+                raise UsageError(f"unknown precision {policy!r}: expected one of {', '.join(NAMES)}")
+        if self.rounds < 1:
+            raise UsageError(f"--rounds must be at least 1, got {self.rounds}")
+        chosen = [case for case in CASES if not self.cases or case.name in self.cases]
+        log = log_console()
+        rates = measure_rates()
+        log.print(
+            f"{describe_cpu()}; products at {rates.fp32 / 1e9:.0f} (fp32) and {rates.bf16 / 1e9:.0f} (bf16) GFLOP/s"
+        )
+        rows: list[Row] = []
+        for found in run_cases(chosen, self.policies, self.compile, self.rounds, rates):
+            rows += found
+            log.print(f"{found[0].case}: done, {len({row.case for row in rows})} of {len(chosen)}")
+            # After every case: an interrupt keeps what was measured.
+            write_json(self.out, self._record(rows, asdict(rates)))
+        results_console().print(bench_table(rows))
+
+    def _record(self, rows: list[Row], rates: dict[str, float]) -> dict[str, object]:
+        machine = {"cpu": describe_cpu(), "torch": torch.__version__, "rates": rates}
+        return {"machine": machine, "rounds": self.rounds, "cases": [row.to_dict() for row in rows]}
+
+
+def bench_table(rows: list[Row]) -> Table:
+    """Ratios to the peer: time above 1 and memory below 1 are in our favour."""
+    table = Table("case", "policy", "s", "peer s", "faster", "memory", "roofline", title="against neuraloperator fp32")
+    for row in rows:
+        mode = "" if row.mode == "eager" else " compiled"
+        table.add_row(
+            row.case.removeprefix("step-"),
+            row.policy + mode,
+            f"{row.seconds:.3f}",
+            f"{row.peer_seconds:.2f}",
+            f"{row.ratio:.1f}x",
+            "-" if row.memory_ratio is None else f"{row.memory_ratio:.2f}x",
+            f"{row.roofline_seconds:.3f}",
+        )
+    return table

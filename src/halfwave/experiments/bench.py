@@ -1,0 +1,248 @@
+"""This library against neuraloperator: equal work, one process, taking turns.
+
+Equal work means the same architecture, number of parameters, batch, loss and optimizer (AdamW; ours fused, which
+theirs cannot be, as its weights are complex). The peer runs in fp32, eager: its half precision does not run on a CPU.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from halfwave.errors import InputError
+from halfwave.models import FNO, set_precision
+from halfwave.precision import Policy
+from halfwave.spectral import SpectralConv
+from halfwave.training.comparison import take_turns
+from halfwave.training.measures import measure
+
+PEER = "neuraloperator"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One piece of work: a training step of an FNO, or forward and backward of one spectral convolution."""
+
+    name: str
+    kind: str
+    grid: tuple[int, ...]
+    n_modes: tuple[int, ...]
+    channels: int
+    batch: int
+    n_layers: int = 4
+    weights: dict[str, Any] = field(default_factory=dict)
+
+
+CASES = (
+    Case("conv-128x128", "conv", (128, 128), (64, 64), 64, 8),
+    Case("step-1024", "step", (1024,), (64,), 64, 16),
+    Case("step-64x64", "step", (64, 64), (32, 32), 64, 8),
+    Case("step-128x128", "step", (128, 128), (64, 64), 64, 8),
+    Case("step-128x128-batch32", "step", (128, 128), (64, 64), 64, 32),
+    Case("step-256x256", "step", (256, 256), (64, 64), 32, 4),
+    Case("step-64x64x64", "step", (64, 64, 64), (16, 16, 16), 32, 1),
+    Case("step-128x128-cp", "step", (128, 128), (64, 64), 64, 8, weights={"factorization": "cp", "rank": 0.05}),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured figure beside the peer's; `ratio` is the peer's time over ours."""
+
+    case: str
+    policy: str
+    mode: str
+    seconds: float
+    peer_seconds: float
+    ratio: float
+    activation_bytes: int | None
+    peer_activation_bytes: int
+    memory_ratio: float | None
+    roofline_seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What this machine reaches: products in each format (FLOP/s) and copies (bytes/s)."""
+
+    fp32: float
+    bf16: float
+    memory: float
+
+
+def measure_rates() -> Rates:
+    """Best of a few runs of a large product in fp32 and bf16, and of a large copy."""
+    a, b = torch.randn(2048, 512), torch.randn(512, 512)
+    half_a, half_b = a.bfloat16(), b.bfloat16()
+    flops = 2.0 * 2048 * 512 * 512
+    source, target = torch.randn(1 << 23), torch.empty(1 << 23)
+    return Rates(
+        fp32=flops / _best(lambda: a @ b),
+        bf16=flops / _best(lambda: half_a @ half_b),
+        memory=2.0 * source.nbytes / _best(lambda: target.copy_(source)),
+    )
+
+
+def run_cases(
+    cases: Sequence[Case], policies: Sequence[str], compiled: bool, rounds: int, rates: Rates
+) -> Iterator[list[Row]]:
+    """The rows of each case, as they are measured."""
+    for case in cases:
+        yield _run_case(case, policies, compiled, rounds, rates)
+
+
+@dataclass
+class _Work:
+    """A model with its optimizer and a function that does the case's work once."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    step: Callable[[], object]
+    batch: tuple[Tensor, ...]
+
+
+def _run_case(case: Case, policies: Sequence[str], compiled: bool, rounds: int, rates: Rates) -> list[Row]:
+    torch.manual_seed(0)
+    ours, peer = _work(case, _our_model(case), fused=True), _work(case, _peer_model(case), fused=False)
+    steps: dict[str, Callable[[], object]] = {PEER: peer.step}
+    memory = {PEER: _activation_bytes(peer)}
+    flops = {}
+    for name in policies:
+        steps[f"{name} eager"] = _under(ours, Policy.named(name))
+        steps[f"{name} eager"]()
+        memory[f"{name} eager"] = _activation_bytes(ours)
+        flops[name] = _flops(ours.step)
+    if compiled and case.kind == "step":
+        for name in policies:
+            steps[f"{name} compiled"] = _compiled(case, ours, Policy.named(name))
+            steps[f"{name} compiled"]()
+    seconds = {name: statistics.median(times) for name, times in take_turns(steps, rounds).items()}
+    return [
+        _row(case, label, seconds, memory, _roofline(flops[label.split()[0]], label, ours, memory, rates))
+        for label in seconds
+        if label != PEER
+    ]
+
+
+def _row(case: Case, label: str, seconds: dict[str, float], memory: dict[str, int], roofline: float) -> Row:
+    policy, mode = label.split()
+    held = memory.get(label)
+    return Row(
+        case=case.name,
+        policy=policy,
+        mode=mode,
+        seconds=seconds[label],
+        peer_seconds=seconds[PEER],
+        ratio=seconds[PEER] / seconds[label],
+        activation_bytes=held,
+        peer_activation_bytes=memory[PEER],
+        memory_ratio=None if held is None else held / memory[PEER],
+        roofline_seconds=roofline,
+    )
+
+
+def _our_model(case: Case) -> nn.Module:
+    if case.kind == "conv":
+        return SpectralConv(case.channels, case.channels, case.n_modes, **case.weights)
+    return FNO(case.n_modes, 1, 1, case.channels, case.n_layers, **case.weights)
+
+
+def _peer_model(case: Case) -> nn.Module:
+    try:
+        from neuralop.layers.spectral_convolution import SpectralConv as PeerConv
+        from neuralop.models import FNO as PeerFNO
+    except ImportError as error:
+        raise InputError("neuraloperator is not installed: pip install 'halfwave[peer]' -c constraints.txt") from error
+    if case.kind == "conv":
+        return PeerConv(case.channels, case.channels, case.n_modes, **case.weights)
+    return PeerFNO(
+        n_modes=case.n_modes,
+        in_channels=1,
+        out_channels=1,
+        hidden_channels=case.channels,
+        n_layers=case.n_layers,
+        **case.weights,
+    )
+
+
+def _work(case: Case, model: nn.Module, fused: bool) -> _Work:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=fused or None)
+    channels = case.channels if case.kind == "conv" else 1
+    x, y = torch.randn(2, case.batch, channels, *case.grid).unbind(0)
+    if case.kind == "conv":
+        x = x.clone().requires_grad_()
+        return _Work(model, optimizer, lambda: _conv_step(model, x, y), (x, y))
+    return _Work(model, optimizer, lambda: _training_step(model, optimizer, x, y), (x, y))
+
+
+def _conv_step(model: nn.Module, x: Tensor, y: Tensor) -> None:
+    model.zero_grad()
+    x.grad = None
+    out = model(x)
+    out.backward(y.to(out.dtype))
+
+
+def _training_step(model: Callable[[Tensor], Tensor], optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> None:
+    optimizer.zero_grad()
+    (model(x) - y).square().mean().backward()
+    optimizer.step()
+
+
+def _under(work: _Work, policy: Policy) -> Callable[[], object]:
+    def step() -> None:
+        set_precision(work.model, policy)
+        work.step()
+
+    return step
+
+
+def _compiled(case: Case, work: _Work, policy: Policy) -> Callable[[], object]:
+    """A compiled copy of the model, so that switching policies does not recompile it."""
+    model = _our_model(case)
+    set_precision(model, policy)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    graph = torch.compile(model, fullgraph=True)
+    x, y = work.batch
+    return lambda: _training_step(graph, optimizer, x, y)
+
+
+def _activation_bytes(work: _Work) -> int:
+    work.step()
+    return measure(work.step, work.model, work.optimizer, work.batch).activation_bytes
+
+
+def _flops(step: Callable[[], object]) -> float:
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return float(counter.get_total_flops())
+
+
+def _roofline(flops: float, label: str, work: _Work, memory: dict[str, int], rates: Rates) -> float:
+    """Products at the best measured rate of their format, and every activation, weight and optimizer byte once."""
+    policy = label.split()[0]
+    half = max(rates.fp32, rates.bf16)
+    rate = half if policy == "mixed" else rates.fp32
+    parameters = sum(p.nbytes for p in work.model.parameters())
+    # AdamW reads weight, gradient and two moments, and writes three of them.
+    traffic = 7 * parameters + 2 * memory[f"{policy} eager"]
+    return flops / rate + traffic / rates.memory
+
+
+def _best(call: Callable[[], object], runs: int = 5) -> float:
+    best = math.inf
+    for _ in range(runs):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best
