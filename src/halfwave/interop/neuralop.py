@@ -12,31 +12,39 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from halfwave.interop.neuralop_sfno import complex_weights, is_spherical, paired_weights, spherical_arguments
 from halfwave.interop.neuralop_spectral import spectral_arguments, spectral_state
-from halfwave.models import FNO
+from halfwave.models import FNO, SFNO
 from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.precision import Policy
 
 
-def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy = "full") -> FNO:
-    """A halfwave FNO with the weights of a neuraloperator FNO or TFNO, given as the model or as its state dict.
+def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy = "full") -> FNO | SFNO:
+    """A halfwave FNO, TFNO or SFNO with the weights of neuraloperator's, given as the model or as its state dict.
 
     In fp32 the outputs agree to rounding, on odd grids as well (`layout="neuralop"` repeats how theirs treats them).
     Dense, CP, Tucker and TT weights come over as they are, separable ones too. A state dict does not say how many
     modes the last axis counts; 2(K-1) is taken, which keeps the same frequencies.
     """
     state = _tensors(source)
+    spherical = is_spherical(source)
+    if spherical:
+        state = complex_weights(state)
     arguments = _fno_arguments(state)
     if isinstance(source, nn.Module):
         arguments |= _module_arguments(source)
-    model = FNO(**arguments, layout="neuralop", precision=precision)
+    model: FNO | SFNO
+    if spherical:
+        model = SFNO(**spherical_arguments(source, arguments), precision=precision)
+    else:
+        model = FNO(**arguments, layout="neuralop", precision=precision)
     _load(model, state)
     return model
 
 
-def to_neuralop_state_dict(model: FNO) -> dict[str, Tensor]:
-    """The weights of a halfwave FNO under neuraloperator's names and shapes (complex spectral weights)."""
+def to_neuralop_state_dict(model: FNO | SFNO) -> dict[str, Tensor]:
+    """The weights of a halfwave FNO or SFNO under neuraloperator's names and shapes (complex spectral weights)."""
     state: dict[str, Tensor] = {}
     for ours, theirs in _linear_names(model):
         weight = ours.detach()
@@ -49,7 +57,7 @@ def to_neuralop_state_dict(model: FNO) -> dict[str, Tensor]:
         if block.mlp_skip.kind == "soft-gating":
             key = f"fno_blocks.channel_mlp_skips.{i}.weight"
             state[key] = state[key].view(1, -1, *[1] * model.n_dim)
-    return state
+    return paired_weights(state) if isinstance(model, SFNO) else state
 
 
 def _tensors(source: nn.Module | Mapping[str, Any]) -> dict[str, Tensor]:
@@ -120,7 +128,7 @@ def _module_arguments(model: Any) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _load(model: FNO, state: Mapping[str, Tensor]) -> None:
+def _load(model: FNO | SFNO, state: Mapping[str, Tensor]) -> None:
     for ours, theirs in _linear_names(model):
         ours.copy_(state[theirs].reshape(ours.shape))
     for i, block in enumerate(_blocks(model)):
@@ -129,11 +137,11 @@ def _load(model: FNO, state: Mapping[str, Tensor]) -> None:
             block.conv.bias.copy_(state[f"fno_blocks.convs.{i}.bias"].flatten())
 
 
-def _blocks(model: FNO) -> list[FNOBlock]:
+def _blocks(model: FNO | SFNO) -> list[FNOBlock]:
     return [cast(FNOBlock, block) for block in model.blocks]
 
 
-def _linear_names(model: FNO) -> list[tuple[Tensor, str]]:
+def _linear_names(model: FNO | SFNO) -> list[tuple[Tensor, str]]:
     """Our pointwise parameters beside neuraloperator's names of them."""
     names = [*_mlp_names(model.lifting, "lifting"), *_mlp_names(model.projection, "projection")]
     for i, block in enumerate(_blocks(model)):

@@ -8,9 +8,10 @@ from typing import Any
 
 from halfwave.models.base import NeuralOperator, set_precision
 from halfwave.models.fno import FNO
+from halfwave.models.sfno import SFNO
 from halfwave.models.tfno import TFNO
 
-MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType({"FNO": FNO, "TFNO": TFNO})
+MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType({"FNO": FNO, "TFNO": TFNO, "SFNO": SFNO})
 
 
 def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
@@ -23,4 +24,4 @@ def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
         raise ValueError(f"{name}: {error}") from error
 
 
-__all__ = ["FNO", "MODELS", "TFNO", "NeuralOperator", "build_model", "set_precision"]
+__all__ = ["FNO", "MODELS", "SFNO", "TFNO", "NeuralOperator", "build_model", "set_precision"]

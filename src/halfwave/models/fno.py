@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
 from halfwave.models.block import FNOBlock, SkipName
 from halfwave.models.pointwise import ChannelMLP
@@ -65,8 +66,8 @@ class FNO(NeuralOperator):
     ) -> None:
         super().__init__()
         modes = check_modes(n_modes)
-        _check_counts(in_channels=in_channels, out_channels=out_channels, hidden_channels=hidden_channels)
-        _check_counts(n_layers=n_layers)
+        check_counts(in_channels=in_channels, out_channels=out_channels, hidden_channels=hidden_channels)
+        check_counts(n_layers=n_layers)
         if positional_embedding not in ("grid", None):
             raise ValueError(f"unknown positional_embedding {positional_embedding!r}: expected 'grid' or None")
         self.n_dim = len(modes)
@@ -115,12 +116,6 @@ class FNO(NeuralOperator):
                 v = v.narrow(axis, pad, size)
         out: Tensor = self.projection(v)
         return out if out.dtype is torch.float64 else out.float()
-
-
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")
 
 
 def _check_padding(padding: float | Sequence[float] | None, dim: int) -> tuple[float, ...]:

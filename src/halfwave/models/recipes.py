@@ -70,6 +70,28 @@ _ALL = (
         n_test=1000,
         training={"epochs": 300, "batch_size": 16, "learning_rate": 1e-3, "loss": "h1"},
     ),
+    Recipe(
+        name="shallow-water",
+        title="shallow water on the sphere, 32x64, a small SFNO: minutes",
+        model="SFNO",
+        arguments={"n_modes": [32, 64], "hidden_channels": 32, "n_layers": 4},
+        generator="shallow-water",
+        parameters={"resolution": 32},
+        n_train=200,
+        n_test=40,
+        training={"epochs": 20, "batch_size": 8, "learning_rate": 2e-3, "loss": "l2"},
+    ),
+    Recipe(
+        name="shallow-water-paper",
+        title="shallow water 256x512 at the paper's size",
+        model="SFNO",
+        arguments={"n_modes": [256, 256], "hidden_channels": 32, "n_layers": 4},
+        generator="shallow-water",
+        parameters={"resolution": 256},
+        n_train=120,
+        n_test=20,
+        training={"epochs": 300, "batch_size": 4, "learning_rate": 1e-3, "loss": "l2"},
+    ),
 )
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType({recipe.name: recipe for recipe in _ALL})

@@ -6,6 +6,7 @@ from halfwave.spectral.execute import execute
 from halfwave.spectral.factorizations import CPWeight, DepthwiseWeight, TTWeight, TuckerWeight
 from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.plan import ContractionPlan, plan_contraction
+from halfwave.spectral.spherical import SphericalTransform
 from halfwave.spectral.weights import DenseWeight, SpectralWeight
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "FourierTransform",
     "SpectralConv",
     "SpectralWeight",
+    "SphericalTransform",
     "TTWeight",
     "TuckerWeight",
     "build_weight",

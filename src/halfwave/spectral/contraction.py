@@ -31,7 +31,7 @@ class _ContractDense(torch.autograd.Function):
         ctx.rest = (arith, weight_arith)
         modes, _, batch, _ = x.shape
         out = x.new_empty((modes, 2, batch, weight.shape[-1]), dtype=arith.storage)
-        for part in _mode_slices(weight):
+        for part in _mode_slices(x, weight):
             product = torch.bmm(_rows(arith.load(x[part])), _columns(weight[part], arith, weight_arith))
             rr, ri, ir, ii = _four_blocks(product, batch)
             out[part, 0] = arith.store(rr - ii)
@@ -45,7 +45,7 @@ class _ContractDense(torch.autograd.Function):
         needs_x, needs_weight = ctx.needs_input_grad[:2]
         grad_x = torch.empty_like(x) if needs_x else None
         grad_weight = torch.empty_like(weight, memory_format=torch.contiguous_format) if needs_weight else None
-        for part in _mode_slices(weight):
+        for part in _mode_slices(x, weight):
             g = _adjoint_blocks(arith.load(grad[part]))
             if grad_x is not None:
                 columns = _columns(weight[part], arith, weight_arith)
@@ -56,8 +56,10 @@ class _ContractDense(torch.autograd.Function):
         return grad_x, grad_weight, None, None
 
 
-def _mode_slices(weight: Tensor) -> list[slice]:
-    return list(slices(len(weight), 4 * weight[0].numel(), weight.device))
+def _mode_slices(x: Tensor, weight: Tensor) -> list[slice]:
+    """By the larger of the weights and the four blocks (on the sphere, where orders ride in the batch, these)."""
+    rows, columns = 2 * x.shape[2], 2 * weight.shape[-1]
+    return list(slices(len(weight), 4 * max(weight[0].numel(), rows * columns), weight.device))
 
 
 def _rows(x: Tensor) -> Tensor:

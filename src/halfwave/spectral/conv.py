@@ -13,10 +13,11 @@ from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.modes import Layout, check_modes
 from halfwave.spectral.plan import Objective
 from halfwave.spectral.ranks import Rank
+from halfwave.spectral.spherical import SphericalTransform
 from halfwave.spectral.transform_plan import Backend
 from halfwave.spectral.weights import SpectralWeight
 
-Transform = FourierTransform
+Transform = FourierTransform | SphericalTransform
 
 
 class SpectralConv(nn.Module):
@@ -38,6 +39,8 @@ class SpectralConv(nn.Module):
         precision: a `Policy` or the name of one; `set_precision` changes it later.
         backend: ``"gemm"``, ``"fft"`` or ``"auto"``.
         layout: ``"exact"``, or ``"neuralop"`` to repeat its treatment of odd grids (see `modes`).
+        transform: in place of a Fourier transform of `n_modes`; `SphericalTransform(n_modes)` makes this the
+            convolution on the sphere, with weights per degree. `backend` and `layout` are not given then.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class SpectralConv(nn.Module):
         precision: str | Policy = "full",
         backend: Backend = "auto",
         layout: Layout = "exact",
+        transform: Transform | None = None,
     ) -> None:
         super().__init__()
         for label, value in (("in_channels", in_channels), ("out_channels", out_channels)):
@@ -62,7 +66,7 @@ class SpectralConv(nn.Module):
                 raise ValueError(f"{label} must be a positive integer, got {value!r}")
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.transform: Transform = FourierTransform(check_modes(n_modes), backend, layout)
+        self.transform: Transform = _check_transform(transform, check_modes(n_modes), backend, layout)
         std = (2 / (in_channels + out_channels)) ** 0.5
         self.weight: SpectralWeight = build_weight(
             self.transform.weight_modes,
@@ -121,3 +125,16 @@ class SpectralConv(nn.Module):
             f"{self.in_channels}, {self.out_channels}, n_modes={self.transform.n_modes}, "
             f"backend={self.transform.backend}, policy={self.policy.name}, {ran}, stabilizer={self.policy.stabilizer}"
         )
+
+
+def _check_transform(
+    transform: Transform | None, n_modes: tuple[int, ...], backend: Backend, layout: Layout
+) -> Transform:
+    """The given transform, or the Fourier transform of these settings; contradictions raise."""
+    if transform is None:
+        return FourierTransform(n_modes, backend, layout)
+    if transform.n_modes != n_modes:
+        raise ValueError(f"n_modes {n_modes} contradicts the transform's, {transform.n_modes}")
+    if backend != "auto" or layout != "exact":
+        raise ValueError("backend and layout belong to the transform when one is given: set them there")
+    return transform

@@ -16,15 +16,14 @@ inverse one.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from dataclasses import dataclass
-from threading import Lock
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from halfwave.numerics import Arithmetic, arithmetic_of
+from halfwave.spectral.matrix_cache import MatrixCache
 from halfwave.spectral.modes import AxisModes
 
 Weighting = Literal["mean", "hermitian"]
@@ -41,33 +40,6 @@ class MatrixKey:
     weighting: Weighting
     arithmetic: Arithmetic
     device: torch.device
-
-
-class _Cache:
-    """The most recently used matrices, at most `limit` bytes of them."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.held = 0
-        self._entries: OrderedDict[MatrixKey, Tensor] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: MatrixKey) -> Tensor:
-        with self._lock:
-            found = self._entries.get(key)
-            if found is None:
-                # Built outside inference mode: the same matrix must serve training later.
-                with torch.inference_mode(False), torch.no_grad():
-                    found = _build(key)
-                self._entries[key] = found
-                self.held += found.nbytes
-                while self.held > self.limit and len(self._entries) > 1:
-                    self.held -= self._entries.popitem(last=False)[1].nbytes
-            self._entries.move_to_end(key)
-            return found
-
-
-_CACHE = _Cache(CACHE_BYTES)
 
 
 def transform_matrix(axis: AxisModes, last: bool, weighting: Weighting, format: str, device: torch.device) -> Tensor:
@@ -125,6 +97,9 @@ def _build(key: MatrixKey) -> Tensor:
     if key.device.type == "meta":
         return torch.empty(_shape(key.axis.size, key.axis.count, key.last), dtype=key.arithmetic.compute, device="meta")
     return (_last(key) if key.last else _inner(key)).to(key.device).contiguous()
+
+
+_CACHE = MatrixCache(CACHE_BYTES, _build)
 
 
 def _angles(axis: AxisModes, weighting: Weighting) -> Tensor:

@@ -1,0 +1,86 @@
+"""Legendre matrices: for every order m one real matrix (L, H) between H latitudes and L degrees, cached.
+
+Entry (m, l, h) is u_h P_lm(cos θ_h). Applying it over h is analysis, its transpose over l is synthesis. Two
+weightings, as for Fourier matrices: ``"mean"`` (u = quadrature weights of sum 1: coefficients are means, bounded by
+max|v|) for the forward transform and ``"hermitian"`` (u = 1) for the inverse one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from halfwave.numerics import Arithmetic, arithmetic_of
+from halfwave.spectral.legendre import SphereGrid, legendre_functions, quadrature
+from halfwave.spectral.matrices import Weighting
+from halfwave.spectral.matrix_cache import MatrixCache
+
+# Both matrices of degree 512 with 256 orders in fp32.
+CACHE_BYTES = 1 << 30
+# Orders whose float64 table is built at once.
+_BLOCK = 32
+
+
+@dataclass(frozen=True)
+class LegendreKey:
+    """What a Legendre matrix depends on."""
+
+    shape: tuple[int, int, int]
+    grid: SphereGrid
+    weighting: Weighting
+    arithmetic: Arithmetic
+    device: torch.device
+
+
+def legendre_matrix(
+    shape: tuple[int, int, int], grid: SphereGrid, weighting: Weighting, format: str, device: torch.device
+) -> Tensor:
+    """The analysis matrices of shape (M orders, L degrees, H latitudes)."""
+    if torch.compiler.is_compiling():
+        return _legendre_operator(list(shape), grid, weighting, format, device)
+    return _CACHE.get(_key(shape, grid, weighting, format, device))
+
+
+def _key(shape: tuple[int, ...], grid: str, weighting: str, format: str, device: torch.device) -> LegendreKey:
+    orders, degrees, latitudes = shape
+    return LegendreKey(
+        (orders, degrees, latitudes),
+        "equiangular" if grid == "equiangular" else "legendre-gauss",
+        "mean" if weighting == "mean" else "hermitian",
+        arithmetic_of(format, device.type),
+        device,
+    )
+
+
+# For torch.compile: one opaque node instead of a traced construction. A copy, because a graph owns its intermediates.
+@torch.library.custom_op("halfwave::legendre_matrix", mutates_args=())
+def _legendre_operator(shape: list[int], grid: str, weighting: str, format: str, device: torch.device) -> Tensor:
+    return _CACHE.get(_key(tuple(shape), grid, weighting, format, device)).clone()
+
+
+@_legendre_operator.register_fake
+def _(shape: list[int], grid: str, weighting: str, format: str, device: torch.device) -> Tensor:
+    return torch.empty(shape, dtype=arithmetic_of(format, device.type).compute, device=device)
+
+
+def _build(key: LegendreKey) -> Tensor:
+    matrix = torch.empty(key.shape, dtype=key.arithmetic.compute, device=key.device)
+    if key.device.type == "meta":
+        return matrix
+    orders, degrees, latitudes = key.shape
+    theta, weights = quadrature(latitudes, key.grid)
+    for start in range(0, orders, _BLOCK):
+        block = range(start, min(start + _BLOCK, orders))
+        exact = legendre_functions(block, degrees, theta)
+        if key.weighting == "mean":
+            # The weights are about 1/H: entries of size 1 are rounded, 1/H is the scale.
+            entries = key.arithmetic.constant(exact * (weights * latitudes), 1.0 / latitudes)
+        else:
+            entries = key.arithmetic.constant(exact)
+        matrix[start : block.stop] = entries.to(key.device)
+    return matrix
+
+
+_CACHE = MatrixCache(CACHE_BYTES, _build)

@@ -1,0 +1,138 @@
+"""The truncated spherical harmonic transform of real fields on the sphere, in any format.
+
+Forward: v_hat(l, m) = mean of v over the sphere against Y_lm, by quadrature, for l < L and 0 <= m < M. Inverse:
+v(θ, φ) = Re sum_lm c_m v_hat(l, m) P_lm(cos θ) e^{imφ} with c_0 = 1 and c_m = 2, as m stands for -m as well.
+Y_lm has mean square 1 (see `legendre`), so coefficients are bounded by max|v| and no format overflows;
+torch-harmonics' orthonormal coefficients are these times sqrt(4π).
+
+Shapes: fields (B, C, H latitudes, W longitudes); spectra (L, 2, M B, C), with the orders in the batch axis: a rotation-
+equivariant convolution has weights per degree alone, (L, C, 2, O), so orders are to it what samples are, and the
+contraction of the Fourier layers serves the sphere as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halfwave.numerics import Format, arithmetic_of
+from halfwave.spectral.legendre import SPHERE_GRIDS, SphereGrid
+from halfwave.spectral.legendre_matrix import legendre_matrix
+from halfwave.spectral.matrices import Weighting, transform_matrix
+from halfwave.spectral.modes import AxisModes
+from halfwave.spectral.spherical_gemm import SphericalPlan, analyse, synthesise
+
+
+@dataclass(frozen=True)
+class SphericalTransform:
+    """A transform to the degrees l < n_modes[0] and the orders m < n_modes[1] // 2, counted as neuraloperator does.
+
+    Works on every grid of the kind `grid`; one with fewer than n_modes[0] latitudes keeps as many degrees as it has
+    latitudes, and as many orders as its longitudes resolve. The quadrature of band-limited fields is exact for
+    L <= H on Legendre-Gauss and for L <= (H+1)/2 on equiangular grids.
+    """
+
+    n_modes: tuple[int, int]
+    grid: SphereGrid = "equiangular"
+    backend: str = "gemm"
+
+    def __post_init__(self) -> None:
+        modes = tuple(self.n_modes)
+        if len(modes) != 2 or any(type(n) is not int for n in modes) or modes[0] < 1 or modes[1] < 2:
+            raise ValueError(
+                f"n_modes of the sphere must be (degrees >= 1, twice the orders >= 2), got {self.n_modes!r}"
+            )
+        if self.grid not in SPHERE_GRIDS:
+            raise ValueError(f"unknown grid {self.grid!r} of the sphere: expected one of {', '.join(SPHERE_GRIDS)}")
+        if self.backend != "gemm":
+            raise ValueError(f"unknown backend {self.backend!r} of the spherical transform: expected 'gemm'")
+
+    @property
+    def dim(self) -> int:
+        return 2
+
+    @property
+    def weight_modes(self) -> tuple[int, ...]:
+        """Shape of the mode axes of the weights: one for each degree."""
+        return (self.n_modes[0],)
+
+    def kept(self, grid: tuple[int, ...]) -> tuple[int, int]:
+        """Degrees and orders kept on a grid; orders past the highest degree have no harmonics."""
+        if len(grid) != 2:
+            raise ValueError(f"a spherical transform needs a grid (latitudes, longitudes), got {grid}")
+        degrees = min(self.n_modes[0], grid[0])
+        return degrees, min(self.n_modes[1] // 2, grid[1] // 2 + 1, degrees)
+
+    def weight_slices(self, grid: tuple[int, ...]) -> tuple[slice, ...]:
+        """Which weights the degrees of this grid use."""
+        return (slice(0, self.kept(grid)[0]),)
+
+    def forward(self, x: Tensor, format: Format) -> Tensor:
+        """(B, C, H, W) to (L, 2, M B, C): means of the field against each kept harmonic."""
+        return _Analyse.apply(x, self.plan(tuple(x.shape[2:]), format, x.device))
+
+    def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], format: Format) -> Tensor:
+        """(L, 2, M B, C), as kept on the grid `source`, to the field (B, C, *grid)."""
+        kept, given = self.kept(grid), self.kept(source)
+        if kept != given:
+            kept = (min(kept[0], given[0]), min(kept[1], given[1]))
+            x_hat = x_hat.unflatten(2, (given[1], -1))[: kept[0], :, : kept[1]].flatten(2, 3)
+        return _Synthesise.apply(x_hat, self._plan(grid, kept, "hermitian", format, x_hat.device))
+
+    def plan(self, grid: tuple[int, ...], format: Format, device: torch.device) -> SphericalPlan:
+        """What the forward transform of a grid does; print it to see."""
+        return self._plan(grid, self.kept(grid), "mean", format, device)
+
+    def _plan(
+        self, grid: tuple[int, ...], kept: tuple[int, int], weighting: Weighting, format: Format, device: torch.device
+    ) -> SphericalPlan:
+        degrees, orders = kept
+        axis = AxisModes(grid[1], 0, orders, 0)
+        return SphericalPlan(
+            grid=(grid[0], grid[1]),
+            degrees=degrees,
+            orders=orders,
+            arith=arithmetic_of(format.name, device.type),
+            longitude=transform_matrix(axis, True, weighting, format.name, device),
+            legendre=legendre_matrix((orders, degrees, grid[0]), self.grid, weighting, format.name, device),
+            kind=self.grid,
+        )
+
+    def half_fft(self, grid: tuple[int, ...], format: Format, device: torch.device) -> bool:
+        """False: no FFT here, and means cannot leave a format's range."""
+        return False
+
+    def add_constant(self, x_hat: Tensor, constant: Tensor, grid: tuple[int, ...]) -> bool:
+        """Add a constant per channel (C,) to the field by adding it to its mean, in place."""
+        batch = x_hat.shape[2] // self.kept(grid)[1]
+        x_hat[0, 0, :batch] += constant.to(x_hat.dtype)
+        return True
+
+
+class _Analyse(torch.autograd.Function):
+    """Analysis; its backward pass is synthesis with the same weights, in the same arithmetic."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, plan: SphericalPlan) -> Tensor:
+        ctx.plan, ctx.dtype = plan, x.dtype
+        return analyse(x, plan)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _Synthesise.apply(grad, ctx.plan).to(ctx.dtype), None
+
+
+class _Synthesise(torch.autograd.Function):
+    """Synthesis; its backward pass is analysis with the same weights, in the same arithmetic."""
+
+    @staticmethod
+    def forward(ctx: Any, s: Tensor, plan: SphericalPlan) -> Tensor:
+        ctx.plan, ctx.dtype = plan, s.dtype
+        return synthesise(s, plan)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _Analyse.apply(grad, ctx.plan).to(ctx.dtype), None

@@ -1,0 +1,100 @@
+"""The spherical harmonic transform as matrix products.
+
+Analysis: longitudes first, [cos | -sin]^T (2M, W) times the fields (F H, W)^T, which leaves (2, M, F, H): for every
+order the operand of its Legendre product (L, H) x (H, F), with the latitudes innermost and nothing transposed. The
+permutation into degree-major order moves rows of F numbers of the truncated block. Synthesis runs the same steps
+backwards with the transposes, so each is exactly the adjoint of the other.
+
+Harmonics have m <= l: a slice of orders that starts at m skips the degrees below m, up to half of the products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from halfwave.numerics import Arithmetic
+from halfwave.spectral.slicing import slices
+
+
+@dataclass(frozen=True)
+class SphericalPlan:
+    """Everything that one spherical transform of one grid needs.
+
+    Attributes:
+        grid: (H latitudes, W longitudes).
+        degrees, orders: kept L and M.
+        arith: the arithmetic.
+        longitude: [cos | -sin], (W, 2M), see `matrices`.
+        legendre: (M, L, H), see `legendre_matrix`.
+        kind: name of the grid of latitudes.
+    """
+
+    grid: tuple[int, int]
+    degrees: int
+    orders: int
+    arith: Arithmetic
+    longitude: Tensor
+    legendre: Tensor
+    kind: str
+
+    def __str__(self) -> str:
+        grid = "x".join(map(str, self.grid))
+        return (
+            f"gemm transform of {grid} {self.kind} points, {self.degrees} degrees, {self.orders} orders in {self.arith}"
+        )
+
+
+def analyse(x: Tensor, plan: SphericalPlan) -> Tensor:
+    """(B, C, H, W) to (L, 2, M B, C)."""
+    batch, channels = x.shape[:2]
+    fields, arith = batch * channels, plan.arith
+    zonal = _analyse_longitudes(x.reshape(fields, *plan.grid), plan)
+    spectrum = x.new_zeros((plan.degrees, 2, plan.orders, fields), dtype=arith.storage)
+    for part in _order_slices(plan, fields, x.device):
+        matrix = plan.legendre[part, part.start :]
+        for pair in range(2):
+            product = torch.bmm(matrix, arith.load(zonal[pair, part]).transpose(1, 2))
+            spectrum[part.start :, pair, part] = arith.store(product).transpose(0, 1)
+    return spectrum.view(plan.degrees, 2, plan.orders * batch, channels)
+
+
+def synthesise(s: Tensor, plan: SphericalPlan) -> Tensor:
+    """(L, 2, M B, C) to (B, C, H, W)."""
+    batch, channels = s.shape[-2] // plan.orders, s.shape[-1]
+    fields, arith = batch * channels, plan.arith
+    spectrum = s.reshape(plan.degrees, 2, plan.orders, fields)
+    zonal = s.new_empty((2, plan.orders, fields, plan.grid[0]), dtype=arith.storage)
+    for part in _order_slices(plan, fields, s.device):
+        matrix = plan.legendre[part, part.start :]
+        for pair in range(2):
+            operand = arith.load(spectrum[part.start :, pair, part].transpose(0, 1).contiguous())
+            zonal[pair, part] = arith.store(torch.bmm(operand.transpose(1, 2), matrix))
+    return _synthesise_longitudes(zonal, plan).view(batch, channels, *plan.grid)
+
+
+def _analyse_longitudes(x: Tensor, plan: SphericalPlan) -> Tensor:
+    """(F, H, W) to (2, M, F, H)."""
+    latitudes, longitudes = plan.grid
+    zonal = x.new_empty((2 * plan.orders, len(x), latitudes), dtype=plan.arith.storage)
+    for part in slices(len(x), 4 * latitudes * longitudes, x.device):
+        rows = plan.arith.load(x[part]).reshape(-1, longitudes)
+        zonal[:, part] = plan.arith.store(plan.longitude.t() @ rows.t()).view(2 * plan.orders, -1, latitudes)
+    return zonal.view(2, plan.orders, len(x), latitudes)
+
+
+def _synthesise_longitudes(zonal: Tensor, plan: SphericalPlan) -> Tensor:
+    """(2, M, F, H) to (F, H, W)."""
+    fields, (latitudes, longitudes) = zonal.shape[2], plan.grid
+    out = zonal.new_empty((fields, latitudes, longitudes), dtype=plan.arith.storage)
+    flat = zonal.flatten(0, 1)
+    for part in slices(fields, 4 * latitudes * longitudes, zonal.device):
+        columns = plan.arith.load(flat[:, part]).reshape(2 * plan.orders, -1)
+        out[part] = plan.arith.store(columns.t() @ plan.longitude.t()).view(-1, latitudes, longitudes)
+    return out
+
+
+def _order_slices(plan: SphericalPlan, fields: int, device: torch.device) -> list[slice]:
+    return list(slices(plan.orders, 4 * fields * (plan.degrees + plan.grid[0]), device))

@@ -1,0 +1,159 @@
+"""The SFNO: its gradient against float64, its policies, its grids."""
+
+import itertools
+
+import pytest
+import torch
+
+import halfwave as hw
+from halfwave.models import SFNO, build_model, set_precision
+from halfwave.models.recipes import get_recipe
+from halfwave.numerics import FORMATS
+from halfwave.precision import Policy
+
+
+def _model(**options):
+    torch.manual_seed(0)
+    return SFNO((6, 8), 1, 1, 8, **{"n_layers": 2, **options})
+
+
+def _smooth(latitudes, longitudes):
+    """A polynomial in the coordinates of space, at equiangular points from pole to pole."""
+    theta = torch.linspace(0, torch.pi, latitudes, dtype=torch.float64)[:, None]
+    phi = torch.arange(longitudes, dtype=torch.float64) * (2 * torch.pi / longitudes)
+    x, y, z = theta.sin() * phi.cos(), theta.sin() * phi.sin(), theta.cos().expand(-1, longitudes)
+    return (x * y + z**3 - 0.5 * x).float().expand(1, 1, -1, -1)
+
+
+def test_gradients_are_those_of_float64():
+    model = _model()
+    x = torch.randn(3, 1, 12, 21)
+    model(x).square().mean().backward()
+    found = [p.grad.clone() for p in model.parameters()]
+    model.double().zero_grad()
+    set_precision(model, Policy.uniform("fp64"))
+    model(x.double()).square().mean().backward()
+    for gradient, p in zip(found, model.parameters(), strict=True):
+        torch.testing.assert_close(gradient.double(), p.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["equiangular", "legendre-gauss"])
+def test_gradcheck(kind):
+    model = _model(n_layers=1, sht_grids=kind).double()
+    set_precision(model, Policy.uniform("fp64"))
+    x = torch.randn(1, 1, 6, 9, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, *_: model(x), (x, *model.parameters()), fast_mode=True)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16", "tf32", "fp8_e4m3", "fp8_e5m2"])
+@pytest.mark.parametrize("name", ["full", "amp", "half", "mixed"])
+def test_every_policy_trains(name, dtype):
+    """A few steps lower the loss, gradients are finite fp32, the output is fp32."""
+    model = _model(precision=Policy.named(name, dtype=dtype))
+    x = torch.randn(2, 1, 8, 16)
+    y = x.roll(2, dims=-1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, fused=True)
+    losses = []
+    for _ in range(8):
+        optimizer.zero_grad()
+        out = model(x)
+        loss = (out - y).square().mean()
+        loss.backward()
+        assert out.dtype is torch.float32
+        assert all(p.grad.dtype is torch.float32 and p.grad.isfinite().all() for p in model.parameters())
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def test_dtype_of_every_stage():
+    model = _model(precision=Policy.named("mixed", dtype="fp16"))
+    seen = {}
+    for name, module in model.named_modules():
+        module.register_forward_hook(lambda _m, _i, out, name=name: seen.update({name: out.dtype}))
+    model(torch.randn(1, 1, 12, 24))
+    assert {seen[n] for n in seen if n.startswith(("lifting", "blocks", "projection"))} == {torch.float16}
+    assert seen[""] is torch.float32
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("full", "fp32"), ("mixed", "fp16"), ("mixed", "bf16")])
+def test_discretization_error_falls_to_the_rounding_of_the_format(precision, dtype):
+    """The answers on grids r and 2r, restricted, approach each other until rounding is all that is left."""
+    model = _model(positional_embedding=None, precision=Policy.named(precision, dtype=dtype))
+    with torch.no_grad():
+        out = [model(_smooth(n + 1, 2 * n)) for n in (4, 8, 16, 32)]
+    gaps = [_relative(b[..., ::2, ::2], a) for a, b in itertools.pairwise(out)]
+    assert gaps[1] < gaps[0] / 3
+    assert gaps[2] < 2 * FORMATS[dtype].unit_roundoff
+
+
+def _relative(a, b):
+    return ((a - b).norm() / b.norm()).item()
+
+
+@pytest.mark.parametrize("grid", [(4, 6), (9, 31), (5, 4), (32, 64)])
+@pytest.mark.parametrize("kind", ["equiangular", "legendre-gauss"])
+def test_any_grid(grid, kind):
+    assert _model(sht_grids=kind)(torch.randn(2, 1, *grid)).shape == (2, 1, *grid)
+
+
+def test_papers_resolution():
+    """256x512, mixed precision, forward and backward."""
+    model = SFNO((64, 64), 3, 3, 2, n_layers=1, precision="mixed")
+    model(torch.randn(1, 3, 256, 512)).square().mean().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_saved_and_loaded_with_its_policy(tmp_path):
+    model = _model(sht_grids="legendre-gauss", precision="mixed")
+    hw.save(model, tmp_path / "model.safetensors")
+    again = hw.load(tmp_path / "model.safetensors")
+    x = torch.randn(1, 1, 12, 24)
+    assert isinstance(again, hw.SFNO)
+    assert again.policy == model.policy
+    assert again.config == model.config
+    assert torch.equal(again(x), model(x))
+
+
+@pytest.mark.parametrize(("name", "tolerance"), [("full", 1e-5), ("mixed", 0.02)])
+def test_fullgraph_compile_gives_the_eager_result(name, tolerance):
+    model = _model(n_layers=1, precision=Policy.named(name, dtype="bf16"))
+    x = torch.randn(2, 1, 8, 16)
+    eager = model(x)
+    eager.square().mean().backward()
+    expected = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    out = torch.compile(model, fullgraph=True, backend="aot_eager")(x)
+    out.square().mean().backward()
+    assert _relative(out, eager) < tolerance
+    for gradient, p in zip(expected, model.parameters(), strict=True):
+        assert _relative(p.grad, gradient) < 2 * tolerance
+
+
+@pytest.mark.parametrize("name", ["shallow-water", "shallow-water-paper"])
+def test_recipe_builds(name):
+    recipe = get_recipe(name)
+    model = build_model(recipe.model, {**recipe.arguments, "in_channels": 3, "out_channels": 3})
+    size = recipe.parameters["resolution"]
+    assert model.to("meta")(torch.empty(1, 3, size, 2 * size, device="meta")).shape == (1, 3, size, 2 * size)
+
+
+_SMALL = {"n_modes": [4, 4], "in_channels": 1, "out_channels": 1, "hidden_channels": 2}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SFNO((4, 4, 4), 1, 1, 8), r"n_modes of an SFNO must be \(degrees, twice the orders\)"),
+        (lambda: SFNO((4, 1), 1, 1, 8), "n_modes of the sphere must be"),
+        (lambda: SFNO((4, 4), 1, 1, 0), "hidden_channels must be a positive integer, got 0"),
+        (lambda: SFNO((4, 4), 1, 1, 8, sht_grids="cubed"), "unknown grid 'cubed' .*equiangular, legendre-gauss"),
+        (lambda: SFNO((4, 4), 1, 1, 8, fno_skip="dense"), "unknown skip 'dense'"),
+        (lambda: SFNO((4, 4), 1, 1, 8, positional_embedding="rope"), "unknown positional_embedding 'rope'"),
+        (lambda: SFNO((4, 4), 1, 1, 8)(torch.ones(1, 2, 8, 8)), r"expected input \(batch, 1, latitudes, longitudes\)"),
+        (lambda: build_model("SFNO", {**_SMALL, "domain_padding": 0.1}), "SFNO: .*domain_padding"),
+    ],
+)
+def test_bad_arguments_raise(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,224 @@
+"""The spherical transform against torch-harmonics, against exact functions, and in every format."""
+
+import math
+
+import mpmath
+import pytest
+import torch
+from torch_harmonics import InverseRealSHT, RealSHT
+from torch_harmonics.legendre import legpoly
+from torch_harmonics.quadrature import clenshaw_curtiss_weights, legendre_gauss_weights
+
+from halfwave.numerics import FORMATS
+from halfwave.precision import Policy
+from halfwave.spectral import SpectralConv, SphericalTransform
+from halfwave.spectral.legendre import legendre_functions, quadrature
+
+KINDS = ["equiangular", "legendre-gauss"]
+SIZES = [((16, 32), (16, 32)), ((17, 30), (9, 20)), ((33, 64), (33, 66)), ((12, 11), (12, 12))]
+FP32 = FORMATS["fp32"]
+
+
+def _relative(a, b):
+    return ((a - b).norm() / b.norm()).item()
+
+
+def _as_complex(transform, spectrum, grid, batch):
+    """Our spectrum (L, 2, M B, C) as torch-harmonics' (B, C, L, M), orthonormal."""
+    degrees, orders = transform.kept(grid)
+    pairs = spectrum.view(degrees, 2, orders, batch, -1).permute(3, 4, 0, 2, 1)
+    return torch.view_as_complex(pairs.contiguous()) * math.sqrt(4 * math.pi)
+
+
+def _band_limited(transform, grid, batch=2, channels=3, dtype=torch.float64):
+    """Coefficients of real fields (L, 2, M B, C): none where l < m, and m = 0 is real."""
+    degrees, orders = transform.kept(grid)
+    spectrum = torch.randn(degrees, 2, orders, batch, channels, dtype=dtype)
+    degree, order = torch.arange(degrees)[:, None], torch.arange(orders)
+    spectrum *= (order <= degree)[:, None, :, None, None]
+    spectrum[:, 1, 0] = 0
+    return spectrum.flatten(2, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [2, 3, 8, 33, 512])
+def test_quadrature_equals_torch_harmonics(kind, n):
+    theta, weights = quadrature(n, kind)
+    nodes, theirs = {"equiangular": clenshaw_curtiss_weights, "legendre-gauss": legendre_gauss_weights}[kind](n, -1, 1)
+    torch.testing.assert_close(theta.cos().flip(0), nodes, rtol=0, atol=1e-14)
+    torch.testing.assert_close(2 * weights, theirs, rtol=0, atol=1e-14)
+
+
+def test_legendre_functions_equal_torch_harmonics():
+    theta, _ = quadrature(24, "equiangular")
+    expected = legpoly(12, 20, theta.cos()) * math.sqrt(4 * math.pi)
+    table = legendre_functions(range(12), 20, theta)
+    torch.testing.assert_close(table, expected, rtol=0, atol=1e-12)
+    assert torch.equal(legendre_functions(range(5, 12), 20, theta), table[5:])
+
+
+def _exact_legendre(degree, order, theta):
+    """(-1)^m sqrt((2l+1) (l-m)!/(l+m)!) (sin θ)^m d^m/dx^m P_l(x) at x = cos θ, term by term with 600 digits."""
+    with mpmath.workdps(600):
+        x, s = mpmath.cos(mpmath.mpf(theta)), mpmath.sin(mpmath.mpf(theta))
+        terms = (
+            (-1) ** k * math.comb(degree, k) * math.comb(2 * degree - 2 * k, degree)
+            * math.perm(degree - 2 * k, order) * x ** (degree - 2 * k - order)
+            for k in range((degree - order) // 2 + 1)
+        )  # fmt: skip
+        ratio = mpmath.mpf(math.factorial(degree - order)) / math.factorial(degree + order)
+        return float((-s) ** order * mpmath.sqrt((2 * degree + 1) * ratio) * sum(terms) / mpmath.mpf(2) ** degree)
+
+
+@pytest.mark.parametrize("order", [0, 3, 100, 300, 480, 512])
+def test_legendre_functions_are_accurate_at_degree_512(order):
+    """Between the pole and the equator; high orders start from numbers below 1e-300 there."""
+    theta = torch.tensor([0.0, 0.003, 0.05, 0.2, 0.7, 1.2, 1.57], dtype=torch.float64)
+    found = legendre_functions(range(order, order + 1), 513, theta)[0, 512]
+    exact = torch.tensor([_exact_legendre(512, order, t) for t in theta.tolist()], dtype=torch.float64)
+    torch.testing.assert_close(found, exact, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("grid", "modes"), SIZES)
+def test_equals_torch_harmonics(grid, modes, kind):
+    torch.manual_seed(0)
+    transform = SphericalTransform(modes, kind)
+    degrees, orders = transform.kept(grid)
+    x = torch.randn(2, 3, *grid)
+    spectrum = transform.forward(x, FP32)
+    expected = RealSHT(*grid, degrees, orders, grid=kind)(x)
+    assert _relative(_as_complex(transform, spectrum, grid, 2), expected) < 1e-5
+    field = InverseRealSHT(*grid, degrees, orders, grid=kind)(expected)
+    assert _relative(transform.inverse(spectrum, grid, grid, FP32), field) < 1e-5
+
+
+@pytest.mark.parametrize(("kind", "degrees"), [("equiangular", 16), ("legendre-gauss", 31)])
+@pytest.mark.parametrize(
+    ("name", "tolerance"), [("fp64", 1e-12), ("fp32", 1e-5), ("tf32", 4), ("fp16", 4), ("bf16", 4)]
+)
+def test_round_trip_of_band_limited_fields(kind, degrees, name, tolerance):
+    """Exact but for rounding; in half formats within four unit roundoffs, one for each rounded operand and result."""
+    torch.manual_seed(0)
+    format, grid = FORMATS[name], (31, 62)
+    transform = SphericalTransform((degrees, 2 * degrees), kind)
+    field = transform.inverse(_band_limited(transform, grid), grid, grid, FORMATS["fp64"])
+    x = field.to(format.storage)
+    back = transform.inverse(transform.forward(x, format), grid, grid, format)
+    limit = tolerance * format.unit_roundoff if format.half else tolerance
+    assert back.dtype is format.storage
+    assert _relative(back.double(), field) < limit
+
+
+def test_half_coefficients_stay_within_the_field():
+    """Means: bounded by max|v| even for the largest number that fp16 has."""
+    transform = SphericalTransform((32, 64))
+    x = torch.full((1, 1, 64, 128), 6e4)
+    x[..., ::2] *= -1
+    spectrum = transform.forward(x, FORMATS["fp16"])
+    assert spectrum.isfinite().all()
+    assert transform.forward(torch.full_like(x, 6e4), FORMATS["fp16"])[0, 0, 0].item() == pytest.approx(6e4, rel=2e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", [(48, 96), (33, 64), (20, 40)])
+def test_inverse_on_another_grid_samples_the_same_function(kind, target):
+    torch.manual_seed(0)
+    transform = SphericalTransform((12, 24), kind)
+    spectrum = _band_limited(transform, (24, 48))
+    moved = transform.inverse(spectrum, target, (24, 48), FORMATS["fp64"])
+    assert moved.shape == (2, 3, *target)
+    expected = InverseRealSHT(*target, 12, 12, grid=kind)(_as_complex(transform, spectrum, (24, 48), 2))
+    assert _relative(moved, expected) < 1e-12
+
+
+def test_a_coarse_grid_keeps_the_degrees_that_it_has():
+    transform = SphericalTransform((12, 24))
+    assert transform.kept((8, 10)) == (8, 6)
+    coarse = transform.inverse(_band_limited(transform, (24, 48)), (8, 10), (24, 48), FORMATS["fp64"])
+    assert coarse.shape == (2, 3, 8, 10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradcheck_in_float64(kind):
+    torch.manual_seed(0)
+    transform = SphericalTransform((5, 8), kind)
+    conv = SpectralConv(2, 3, (5, 8), transform=transform, precision=Policy.uniform("fp64")).double()
+    x = torch.randn(2, 2, 6, 9, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, *_: conv(x), (x, *conv.parameters()), fast_mode=True)
+    fp64 = FORMATS["fp64"]
+    assert torch.autograd.gradgradcheck(lambda x: transform.forward(x, fp64), (x,), fast_mode=True)
+
+
+def test_slices_equal_one_piece(monkeypatch):
+    """Small slices skip degrees below their first order; one slice computes them all."""
+    torch.manual_seed(0)
+    conv = SpectralConv(2, 2, (16, 32), transform=SphericalTransform((16, 32)))
+    x = torch.randn(3, 2, 20, 40, requires_grad=True)
+    whole = conv(x)
+    (expected,) = torch.autograd.grad(whole.square().sum(), x)
+    monkeypatch.setattr("halfwave.spectral.slicing.slices.__defaults__", (2000,))
+    sliced = conv(x)
+    (found,) = torch.autograd.grad(sliced.square().sum(), x)
+    torch.testing.assert_close(sliced, whole, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_convolution_commutes_with_rotation_about_the_axis():
+    torch.manual_seed(0)
+    conv = SpectralConv(2, 2, (8, 12), transform=SphericalTransform((8, 12)))
+    x = torch.randn(1, 2, 12, 24)
+    assert _relative(conv(x.roll(5, dims=-1)), conv(x).roll(5, dims=-1)) < 1e-5
+
+
+def test_bias_is_a_constant_field():
+    conv = SpectralConv(1, 2, (8, 12), transform=SphericalTransform((8, 12)))
+    y = conv(torch.zeros(3, 1, 12, 24))
+    torch.testing.assert_close(y, conv.bias.view(1, 2, 1, 1).expand(3, 2, 12, 24))
+
+
+@pytest.mark.parametrize(("name", "tolerance"), [("bf16", 0.02), ("fp16", 0.0025), ("tf32", 0.0025), ("fp8_e4m3", 0.4)])
+def test_half_formats_are_near_full(name, tolerance):
+    """A few unit roundoffs: the tolerance is about five of them, as for the Fourier transform."""
+    torch.manual_seed(0)
+    conv = SpectralConv(3, 5, (12, 24), transform=SphericalTransform((12, 24)))
+    x = torch.randn(2, 3, 24, 48)
+    full = conv(x)
+    conv.set_precision(Policy.named("half", dtype=name))
+    y = conv(x)
+    assert y.dtype is FORMATS[name].storage
+    assert 0 < _relative(y.float(), full) < tolerance
+
+
+def test_plan_says_what_it_does():
+    plan = SphericalTransform((8, 12)).plan((12, 24), FORMATS["fp16"], torch.device("cpu"))
+    assert str(plan) == "gemm transform of 12x24 equiangular points, 8 degrees, 6 orders in fp16 (wide)"
+
+
+def test_meta_device():
+    conv = SpectralConv(3, 5, (8, 8), transform=SphericalTransform((8, 8)), precision="half").to("meta")
+    assert conv(torch.empty(2, 3, 16, 32, device="meta")).shape == (2, 5, 16, 32)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SphericalTransform((8,)), r"n_modes of the sphere must be \(degrees >= 1, twice the orders >= 2\)"),
+        (lambda: SphericalTransform((8, 1)), "n_modes of the sphere must be"),
+        (lambda: SphericalTransform((8, 8), "healpix"), "unknown grid 'healpix' .*equiangular, legendre-gauss"),
+        (lambda: SphericalTransform((8, 8), backend="fft"), "unknown backend 'fft'"),
+        (lambda: SpectralConv(1, 1, (4, 8), transform=SphericalTransform((8, 8))), "contradicts the transform's"),
+        (
+            lambda: SpectralConv(1, 1, (8, 8), layout="neuralop", transform=SphericalTransform((8, 8))),
+            "backend and layout",
+        ),
+        (lambda: SphericalTransform((8, 8)).forward(torch.ones(1, 1, 1, 8), FP32), "at least 2 latitudes, got 1"),
+        (
+            lambda: SphericalTransform((8, 8)).forward(torch.ones(1, 1, 8), FP32),
+            r"needs a grid \(latitudes, longitudes\)",
+        ),
+    ],
+)
+def test_bad_arguments_raise(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
