@@ -15,6 +15,7 @@ from halfwave.training import TrainConfig, train
 from halfwave.training.order import cut, epoch_order, share
 from halfwave.training.records import read_metrics
 
+MODELS = {"FNO": {}, "TFNO": {"factorization": "tucker", "rank": 0.5}}
 SCRIPT = """
 import json, sys
 from pathlib import Path
@@ -59,16 +60,19 @@ def start(command, configs, tmp_path):
 
 
 def test_ddp_and_fsdp_under_torchrun_follow_one_process(settings, tmp_path):
-    train(settings, tmp_path / "one", quiet=True)
-    configs = {name: settings.model_copy(update={"strategy": name, "devices": 2}) for name in ("ddp", "fsdp")}
+    configs = {}
+    for model, extra in MODELS.items():
+        single = settings.model_copy(update={"model": model, "arguments": {**settings.arguments, **extra}})
+        train(single, tmp_path / model, quiet=True)
+        for strategy in ("ddp", "fsdp"):
+            configs[f"{model}-{strategy}"] = single.model_copy(update={"strategy": strategy, "devices": 2})
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     process = start(torchrun, configs, tmp_path)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=180)
     assert process.returncode == 0, errors
-    assert output.count("finished") == 4
-    expected = read_metrics(tmp_path / "one")
+    assert output.count("finished") == 2 * len(configs)
     for name in configs:
-        found = read_metrics(tmp_path / name)
+        found, expected = (read_metrics(tmp_path / folder) for folder in (name, name.split("-")[0]))
         assert [row["step"] for row in found] == [row["step"] for row in expected]
         for column in ("train_loss", "test_l2", "test_h1"):
             assert [row[column] for row in found] == pytest.approx([row[column] for row in expected], rel=1e-5)
