@@ -15,7 +15,7 @@ from halfwave.training import TrainConfig, train
 from halfwave.training.order import cut, epoch_order, share
 from halfwave.training.records import read_metrics
 
-MODELS = {"FNO": {}, "TFNO": {"factorization": "tucker", "rank": 0.5}}
+MODELS = {"FNO": {}, "TFNO": {"factorization": "tucker", "rank": 0.5}, "SFNO": {}}
 SCRIPT = """
 import json, sys
 from pathlib import Path
