@@ -79,8 +79,10 @@ class _Streamed(torch.autograd.Function):
             constants = _constants(plan, formats, fixed, operands[0])
         leaves = {key: c.detach().requires_grad_(c.requires_grad) for key, c in constants.items()}
         # Sums over slices in fp32: a half-precision running sum would stagnate.
-        sums = {key: _zeros(c) for key, c in leaves.items() if c.requires_grad}
-        grads = {n: _zeros(operands[n]) for n in schedule.sliced_operands if needs[n]}
+        sums: dict[int, Tensor | None] = {key: None for key, c in leaves.items() if c.requires_grad}
+        cut = {index for index, _ in plan.slices}
+        own = {n: cut <= set(plan.inputs[n]) for n in schedule.sliced_operands}
+        grads = {n: _new_gradient(operands[n], own[n]) for n in schedule.sliced_operands if needs[n]}
         for window in windows(plan.slices, dict(plan.sizes)):
             with torch.enable_grad():
                 parts = {
@@ -90,11 +92,13 @@ class _Streamed(torch.autograd.Function):
                 out = _slice(plan, formats, parts, leaves)
             wanted = [leaves[key] for key in sums] + [parts[n] for n in grads]
             found = iter(torch.autograd.grad(out, wanted, _cut(grad, plan.output, window)))
-            for total in sums.values():
-                total += next(found)
-            for n, total in grads.items():
-                _cut(total, plan.inputs[n], window).add_(next(found))
-        grads |= _through_constants(constants, sums, {n: t for n, t in fixed.items() if needs[n]})
+            for key, total in sums.items():
+                sums[key] = _wide(next(found)) if total is None else total.add_(next(found))
+            for n, gradient in grads.items():
+                part = _cut(gradient, plan.inputs[n], window)
+                part.copy_(next(found)) if own[n] else part.add_(next(found))
+        totals = {key: total for key, total in sums.items() if total is not None}
+        grads |= _through_constants(constants, totals, {n: t for n, t in fixed.items() if needs[n]})
         return None, None, None, *(grads.get(n) for n in range(len(operands)))
 
 
@@ -203,9 +207,17 @@ def _cut(tensor: Tensor, indices: str, window: dict[str, slice]) -> Tensor:
     return tensor[tuple(window.get(i, slice(None)) for i in pairs.with_pair(indices))] if window else tensor
 
 
-def _zeros(tensor: Tensor) -> Tensor:
-    """A running sum for gradients of `tensor`, at least in fp32."""
-    return torch.zeros_like(tensor, dtype=torch.promote_types(tensor.dtype, torch.float32))
+def _new_gradient(tensor: Tensor, own: bool) -> Tensor:
+    """Room for a gradient that each slice writes a part of its own of, or (in fp32) adds to."""
+    if own:
+        return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+    dtype = torch.promote_types(tensor.dtype, torch.float32)
+    return torch.zeros_like(tensor, dtype=dtype, memory_format=torch.contiguous_format)
+
+
+def _wide(gradient: Tensor) -> Tensor:
+    """A copy to add to, at least in fp32: autograd may hand out one tensor twice."""
+    return gradient.to(torch.promote_types(gradient.dtype, torch.float32), copy=True)
 
 
 def _check_shapes(plan: ContractionPlan, operands: Sequence[Tensor]) -> None:

@@ -21,12 +21,15 @@ from halfwave.numerics import Arithmetic, arithmetic, get_format
 from halfwave.spectral.contraction import contract_dense
 from halfwave.spectral.execute import execute
 from halfwave.spectral.plan import ContractionPlan, Objective, plan_contraction
-from halfwave.spectral.slicing import SLICE_BYTES
 from halfwave.spectral.weights import SpectralWeight
 
 Implementation = Literal["factorized", "reconstructed"]
 IMPLEMENTATIONS = ("factorized", "reconstructed")
 _MODES = "klm"
+
+# Temporaries of one slice on a CPU. Every slice adds to the gradients of all factors, so slices pay below the size of
+# the last cache only: backward pass of CP rank 1922, 64 channels, one thread: 2.3 s at 4 MiB, 2.1 at 16, 1.7 at 32.
+SLICE_BYTES = 16 << 20
 
 
 class FactorizedWeight(SpectralWeight):
