@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from halfwave import models, numerics, precision, spectral
-from halfwave.models import FNO, SFNO, TFNO, set_precision
+from halfwave.models import FNO, SFNO, TFNO, UNet, set_precision
 from halfwave.precision import Policy, Schedule
 from halfwave.spectral import SpectralConv
 
@@ -50,6 +50,7 @@ __all__ = [
     "Policy",
     "Schedule",
     "SpectralConv",
+    "UNet",
     "data",
     "interop",
     "load",

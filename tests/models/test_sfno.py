@@ -115,9 +115,8 @@ def test_saved_and_loaded_with_its_policy(tmp_path):
     assert torch.equal(again(x), model(x))
 
 
-@pytest.mark.parametrize(("name", "tolerance"), [("full", 1e-5), ("mixed", 0.02)])
-def test_fullgraph_compile_gives_the_eager_result(name, tolerance):
-    model = _model(n_layers=1, precision=Policy.named(name, dtype="bf16"))
+def test_fullgraph_compile_gives_the_eager_result():
+    model = _model(n_layers=1, precision=Policy.named("mixed", dtype="bf16"))
     x = torch.randn(2, 1, 8, 16)
     eager = model(x)
     eager.square().mean().backward()
@@ -125,9 +124,9 @@ def test_fullgraph_compile_gives_the_eager_result(name, tolerance):
     model.zero_grad()
     out = torch.compile(model, fullgraph=True, backend="aot_eager")(x)
     out.square().mean().backward()
-    assert _relative(out, eager) < tolerance
+    assert _relative(out, eager) < 0.02
     for gradient, p in zip(expected, model.parameters(), strict=True):
-        assert _relative(p.grad, gradient) < 2 * tolerance
+        assert _relative(p.grad, gradient) < 0.04
 
 
 @pytest.mark.parametrize("name", ["shallow-water", "shallow-water-paper"])

@@ -10,8 +10,9 @@ from halfwave.models.base import NeuralOperator, set_precision
 from halfwave.models.fno import FNO
 from halfwave.models.sfno import SFNO
 from halfwave.models.tfno import TFNO
+from halfwave.models.unet import UNet
 
-MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType({"FNO": FNO, "TFNO": TFNO, "SFNO": SFNO})
+MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType({"FNO": FNO, "TFNO": TFNO, "SFNO": SFNO, "UNet": UNet})
 
 
 def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
@@ -24,4 +25,4 @@ def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
         raise ValueError(f"{name}: {error}") from error
 
 
-__all__ = ["FNO", "MODELS", "SFNO", "TFNO", "NeuralOperator", "build_model", "set_precision"]
+__all__ = ["FNO", "MODELS", "SFNO", "TFNO", "NeuralOperator", "UNet", "build_model", "set_precision"]

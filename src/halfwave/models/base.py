@@ -37,6 +37,10 @@ class NeuralOperator(nn.Module):
         recording.__doc__ = init.__doc__
         cls.__init__ = recording  # type: ignore[method-assign,assignment]
 
+    def check_policy(self, policy: Policy) -> None:
+        """ValueError for a policy that this kind of model cannot honour; most honour all."""
+        return
+
     def set_precision(self, policy: str | Policy) -> None:
         """Compute with another policy from now on, in every layer; master weights and their gradients stay fp32."""
         set_precision(self, policy)
@@ -46,6 +50,9 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
     """Give every layer of `model` that has a policy this one; raises if there is none to honour it."""
     chosen = as_policy(policy)
     found = False
+    for module in model.modules():
+        if isinstance(module, NeuralOperator):
+            module.check_policy(chosen)
     for module in model.modules():
         if hasattr(module, "policy") or isinstance(module, NeuralOperator):
             module.policy = chosen  # type: ignore[assignment]

@@ -71,6 +71,17 @@ _ALL = (
         training={"epochs": 300, "batch_size": 16, "learning_rate": 1e-3, "loss": "h1"},
     ),
     Recipe(
+        name="darcy-unet",
+        title="Darcy 64x64, the U-Net of the paper's comparison",
+        model="UNet",
+        arguments={"hidden_channels": 16, "n_levels": 4},
+        generator="darcy",
+        parameters={"resolution": 64},
+        n_train=1000,
+        n_test=200,
+        training={"epochs": 20, "batch_size": 16, "learning_rate": 1e-3, "loss": "l2"},
+    ),
+    Recipe(
         name="shallow-water",
         title="shallow water on the sphere, 32x64, a small SFNO: minutes",
         model="SFNO",
