@@ -1,0 +1,83 @@
+"""The guaranteed bound of one spectral convolution of a model, at the input that it got."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from halfwave.numerics import arithmetic_of
+from halfwave.planner.norms import matrix_norms, vector_norm
+from halfwave.precision import Policy
+from halfwave.spectral import DenseWeight, SpectralConv
+from halfwave.spectral.transform_plan import plan_transform
+from halfwave.theory import Bound, Pipeline, bound_block
+from halfwave.theory.pipeline import TransformName
+
+_STAGES = ("forward_transform", "contraction", "inverse_transform", "weights")
+
+
+def pipeline_of(conv: SpectralConv, grid: tuple[int, ...], device: torch.device) -> Pipeline:
+    """Where this convolution rounds on this grid: the backends that its plans choose, native or widened products."""
+    policy, transform = conv.policy, conv.transform
+    forward = transform.plan(grid, policy.format("forward_transform"), device)
+    inverse = plan_transform(
+        transform.modes(grid), transform.backend, policy.format("inverse_transform"), device, "hermitian"
+    )
+    how = [arithmetic_of(getattr(policy, role), device.type) for role in _STAGES]
+    native = [arith.format.name for arith in how if arith.format.half and arith.how == "native"]
+    return Pipeline(
+        policy.forward_transform,
+        policy.contraction,
+        policy.inverse_transform,
+        policy.weights,
+        transform=_way(forward.backend, policy.forward_transform, grid, device),
+        # The inverse FFT runs in fp32 on every device; a half-precision one would only be charged more.
+        inverse_transform="gemm" if inverse.backend == "gemm" else "cast",
+        cast_every_step=bool(native),
+        flush_to_zero="bf16" in native and device.type == "cpu",
+    )
+
+
+def _way(backend: str, format: str, grid: tuple[int, ...], device: torch.device) -> TransformName:
+    if backend == "gemm":
+        return "gemm"
+    half = device.type == "cuda" and format == "fp16" and all(n & (n - 1) == 0 for n in grid)
+    return "fft" if half else "cast"
+
+
+def weight_norms(conv: SpectralConv, grid: tuple[int, ...]) -> tuple[float, float]:
+    """(r2, ra) over the modes that this grid uses, in float64."""
+    dense = conv.weight.dense().detach()  # (C, O, *K)
+    used = dense[(slice(None), slice(None), *conv.transform.weight_slices(grid))]
+    return matrix_norms(used.movedim((1, 0), (-2, -1)))
+
+
+def bound_conv(
+    conv: SpectralConv, grid: tuple[int, ...], device: torch.device, norm: float, norms: tuple[float, float]
+) -> Bound | None:
+    """The bound for inputs of rms norm at most `norm`; None where no theorem covers the weights' kind."""
+    if not isinstance(conv.weight, DenseWeight):
+        return None
+    return bound_block(
+        pipeline_of(conv, grid, device),
+        grid=grid,
+        modes=conv.transform.n_modes,
+        in_channels=conv.in_channels,
+        out_channels=conv.out_channels,
+        r2=norms[0],
+        ra=norms[1],
+        norm=norm,
+        bias=vector_norm(conv.bias),
+    )
+
+
+def underflow_share(conv: SpectralConv, policy: Policy, v: Tensor) -> float:
+    """The share of the kept coefficients' parts that the contraction's format cannot hold as normal numbers.
+
+    `conv` is the float64 one, `v` its stabilised input. Zeros are no loss and do not count.
+    """
+    spectrum = conv.transform.forward(v, conv.policy.format("forward_transform"))
+    sizes = spectrum.abs().flatten()
+    present = sizes[sizes > 1e-13 * sizes.max()]
+    smallest = max(policy.format(role).smallest_normal for role in ("forward_transform", "contraction"))
+    return float((present < smallest).double().mean()) if len(present) else 0.0
