@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "train a model by a recipe; resumes what was interrupted",
     "evaluate": "L2 and H1 errors of a trained operator, at any resolution",
     "predict": "apply a trained operator to the fields of a file",
+    "bounds": "what grid and number format can cost: bounds, and measured errors",
 }
 
 

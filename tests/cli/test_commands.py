@@ -90,5 +90,5 @@ def test_module_is_the_command():
     found = subprocess.run([sys.executable, "-m", "halfwave", "trian"], capture_output=True, text=True)
     assert found.returncode == 2
     assert found.stderr.splitlines() == [
-        "halfwave: unknown command 'trian': expected one of demo, data, train, evaluate, predict"
+        "halfwave: unknown command 'trian': expected one of demo, data, train, evaluate, predict, bounds"
     ]

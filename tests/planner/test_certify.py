@@ -253,8 +253,8 @@ def test_underflow_is_a_concern_and_in_the_bound(data):
         for parameter in model.lifting.fcs[1].parameters():
             parameter *= 1e-4
     fp16, bf16 = (hw.certify(model, data[0][:2], Policy.named("mixed", dtype=d)) for d in ("fp16", "bf16"))
-    assert fp16.blocks[0].underflow > 0.5
-    assert any("below the smallest normal number of fp16" in text for text in fp16.concerns)
+    assert fp16.blocks[0].underflow > 1
+    assert any("underflow can take" in text for text in fp16.concerns)
     assert fp16.holds
     assert bf16.blocks[0].underflow == 0
 

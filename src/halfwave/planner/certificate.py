@@ -34,7 +34,7 @@ class BlockCertificate:
         output_error, output_error_fp32: measured: the block's answer against the float64 model's, all layers so far.
         output_bound: a valid and loose bound on `output_error`; None where there is none.
         discretization: measured: the float64 model's answer against itself at every second grid point.
-        underflow: measured: share of the kept coefficients below the format's smallest normal number.
+        underflow: measured: what underflow can take from the kept coefficients, over what rounding can.
         finite: nothing in the block's answers was inf or nan.
     """
 

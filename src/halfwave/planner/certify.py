@@ -17,7 +17,7 @@ from halfwave.planner.composed import (
     bound_lifting,
     bound_projection,
 )
-from halfwave.planner.conv_bound import bound_conv, pipeline_of, underflow_share, weight_norms
+from halfwave.planner.conv_bound import bound_conv, pipeline_of, underflow_over_rounding, weight_norms
 from halfwave.planner.norms import largest_rms, rms
 from halfwave.planner.observe import Runs, blocks_of, conv_of, core_of, observe, run_as
 from halfwave.planner.remarks import concerns, notes
@@ -124,7 +124,7 @@ def _certify_block(name: str, runs: Runs, entered: float | None) -> BlockCertifi
         output_error_fp32=largest_rms(runs.full.outputs[name].double() - exact),
         output_bound=output_bound,
         discretization=_difference_on_common_points(exact, runs.half_grid.outputs[name]),
-        underflow=underflow_share(exact_conv, conv.policy, v.double()),
+        underflow=underflow_over_rounding(exact_conv, conv.policy, v.double()),
         finite=finite,
     )
 

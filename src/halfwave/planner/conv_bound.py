@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -71,13 +73,16 @@ def bound_conv(
     )
 
 
-def underflow_share(conv: SpectralConv, policy: Policy, v: Tensor) -> float:
-    """The share of the kept coefficients' parts that the contraction's format cannot hold as normal numbers.
+def underflow_over_rounding(conv: SpectralConv, policy: Policy, v: Tensor) -> float:
+    """What underflow can take from the kept coefficients over what rounding can: eta sqrt(count) / (u ||v_hat||).
 
-    `conv` is the float64 one, `v` its stabilised input. Zeros are no loss and do not count.
+    `conv` is the float64 one, `v` its stabilised input; counted are the real parts below the smallest normal number of
+    the narrower of the two formats that hold the spectrum. Zeros lose nothing.
     """
-    spectrum = conv.transform.forward(v, conv.policy.format("forward_transform"))
-    sizes = spectrum.abs().flatten()
-    present = sizes[sizes > 1e-13 * sizes.max()]
-    smallest = max(policy.format(role).smallest_normal for role in ("forward_transform", "contraction"))
-    return float((present < smallest).double().mean()) if len(present) else 0.0
+    spectrum = conv.transform.forward(v, conv.policy.format("forward_transform")).abs()
+    formats = [policy.format(role) for role in ("forward_transform", "contraction")]
+    format = max(formats, key=lambda f: f.smallest_normal)
+    # Coefficients that are zero but for the rounding of float64 are zeros.
+    low = (spectrum < format.smallest_normal) & (spectrum > 1e-13 * spectrum.max())
+    size = format.unit_roundoff * float(spectrum.norm())
+    return format.smallest_subnormal / 2 * math.sqrt(int(low.sum())) / size if size > 0 else 0.0

@@ -14,8 +14,8 @@ from halfwave.spectral.cost import narrow_range
 
 CLOSE_TO_OVERFLOW = 0.25
 """Values past this share of a format's largest number are reported."""
-MUCH_UNDERFLOW = 0.1
-"""So is a larger share of coefficients below its smallest normal number."""
+MUCH_UNDERFLOW = 1.0
+"""So is underflow that can take more from the coefficients than rounding."""
 
 
 def concerns(runs: Runs, blocks: tuple[BlockCertificate, ...]) -> tuple[str, ...]:
@@ -44,8 +44,8 @@ def _range_concerns(block: BlockCertificate, policy: Policy, points: int) -> Ite
         )
     if block.underflow > MUCH_UNDERFLOW:
         yield (
-            f"{block.underflow:.0%} of the kept coefficients are below the smallest normal number of {forward} and "
-            "lose digits (the bound includes this)"
+            f"underflow can take {block.underflow:.2g} times as much from its coefficients as rounding (the bound "
+            "includes it): scale the data up, or take a format with more range"
         )
 
 
