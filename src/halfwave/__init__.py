@@ -17,7 +17,8 @@ from halfwave.precision import Policy, Schedule
 from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
-    from halfwave import data, interop, theory, training
+    from halfwave import data, interop, planner, theory, training
+    from halfwave.planner import certify
     from halfwave.training import load, save
 
 try:
@@ -27,8 +28,10 @@ except PackageNotFoundError:  # a source tree that is not installed
 
 # Imported when first used: the solvers, the trainer and their libraries take seconds that a model does not need.
 _LATER = {
+    "certify": "halfwave.planner",
     "data": "halfwave.data",
     "interop": "halfwave.interop",
+    "planner": "halfwave.planner",
     "theory": "halfwave.theory",
     "training": "halfwave.training",
     "load": "halfwave.training",
@@ -51,11 +54,13 @@ __all__ = [
     "Schedule",
     "SpectralConv",
     "UNet",
+    "certify",
     "data",
     "interop",
     "load",
     "models",
     "numerics",
+    "planner",
     "precision",
     "save",
     "set_precision",

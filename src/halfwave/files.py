@@ -30,9 +30,11 @@ def written_aside(path: str | Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         os.chmod(aside, 0o666 & ~_umask())
         os.replace(aside, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(FileNotFoundError):
             aside.unlink()
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"cannot write {path}: {error.strerror}") from error
         raise
 
 

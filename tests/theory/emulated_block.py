@@ -102,7 +102,7 @@ def emulated_block(v, weights, grid, modes, pipeline, bias=None):
         # The constant goes into the mean, in the contraction's format.
         mean = (slice(None), *[int(np.flatnonzero(w == 0)[0]) for w in frequencies(grid, modes)])
         y[mean] = cast(pipeline, y[mean] + cast(pipeline, bias, pipeline.contraction), pipeline.contraction)
-    return _inverse(y, grid, modes, pipeline)
+    return _inverse(y, grid, modes, pipeline.back())
 
 
 def _forward(v, grid, modes, pipeline):

@@ -89,6 +89,32 @@ def test_fewer_casts_and_no_flushing_make_it_smaller():
     assert values[0] < values[1] < values[2]
 
 
+@pytest.mark.parametrize(("there", "back"), [("gemm", "cast"), ("cast", "gemm"), ("gemm", "fft"), ("fft", "cast")])
+def test_another_transform_on_the_way_back(there, back):
+    """A backend chosen for each format may differ between the two transforms."""
+    rng = np.random.default_rng(6)
+    grid, modes = (16, 8), (6, 5)
+    kept = [len(w) for w in frequencies(grid, modes)]
+    pipeline = Pipeline("bf16", "fp16", "fp16", "fp16", there, inverse_transform=back)
+    for _ in range(20):
+        weights = rng.standard_normal((*kept, 2, 3)) + 1j * rng.standard_normal((*kept, 2, 3))
+        v = rng.standard_normal((3, *grid))
+        r2, ra = weight_norms(weights)
+        observed = rms(emulated_block(v, weights, grid, modes, pipeline) - exact_block(v, weights, grid, modes))
+        sizes = {"grid": grid, "modes": modes, "in_channels": 3, "out_channels": 2, "r2": r2, "ra": ra, "norm": rms(v)}
+        bound = float(bound_block(pipeline, **sizes))
+        assert bound / 200 < observed <= bound
+    with pytest.raises(InputError, match="unknown transform 'dct'"):
+        Pipeline(inverse_transform="dct")
+
+
+def test_flushing_costs_nothing_where_no_number_is_that_small():
+    """bf16 has fp32's range: its flushed subnormals are below 1e-37, and no Fourier matrix has such an entry."""
+    kept, flushed = (Pipeline("bf16", "bf16", "bf16", "bf16", flush_to_zero=flush) for flush in (False, True))
+    plain = float(bound_block(kept, **SIZES))
+    assert plain < float(bound_block(flushed, **SIZES | {"norm": 1 + 1e-12})) < plain * (1 + 1e-9)
+
+
 def test_bias_and_output_grid_enter():
     plain = float(bound_block("fp16", **SIZES))
     assert plain < float(bound_block("fp16", **SIZES, bias=1.0)) < 2 * plain

@@ -12,8 +12,9 @@ from tyro.conf import Positional
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.commands.data import default_path, make_dataset
 from halfwave.data import build_generator
+from halfwave.errors import UsageError
 from halfwave.models.recipes import RECIPES, Recipe, get_recipe
-from halfwave.training import TrainConfig, train
+from halfwave.training import TrainConfig, train, train_seeds
 
 # Set by the recipe or by options of the command itself.
 _NOT_OPTIONS = ("data", "recipe", "arguments", "model")
@@ -29,6 +30,8 @@ class TrainBase:
     """Run directory; by default runs/RECIPE-PRECISION. An interrupted run in it resumes."""
     arguments: tuple[str, ...] = ()
     """Arguments of the model to change, as KEY=VALUE: hidden_channels=64 n_modes=[32,32]."""
+    seeds: int = 1
+    """Train so many times, from --seed on, and report mean and deviation."""
 
     def run(self) -> None:
         recipe = as_usage(lambda: get_recipe(self.recipe))
@@ -40,7 +43,14 @@ class TrainBase:
         )
         as_usage(config.build_schedule)
         out = self.out or Path("runs") / f"{recipe.name}-{config.precision}"
+        if self.seeds < 1:
+            raise UsageError(f"--seeds must be at least 1, got {self.seeds}")
+        if self.seeds > 1:
+            _report_seeds(out, train_seeds(config, out, self.seeds))
+            return
         result = train(config, out)
+        if result.status == "interrupted":
+            raise KeyboardInterrupt
         results_console().print(
             f"{out}: {result.status} after {result.epochs} epochs, test L2 {_text(result.l2)}, H1 {_text(result.h1)}, "
             f"{_text(result.samples_per_second)} samples/s",
@@ -54,6 +64,15 @@ class TrainBase:
 
 def _options() -> dict[str, Any]:
     return {name: info for name, info in TrainConfig.model_fields.items() if name not in _NOT_OPTIONS}
+
+
+def _report_seeds(out: Path, summary: dict[str, Any]) -> None:
+    if summary["status"] == "interrupted":
+        raise KeyboardInterrupt
+    figures = ", ".join(
+        f"test {name.upper()} {_text(summary[name]['mean'])} +- {_text(summary[name]['std'])}" for name in ("l2", "h1")
+    )
+    results_console().print(f"{out}: {len(summary['seeds'])} seeds, {figures}", soft_wrap=True)
 
 
 def _text(value: float | None) -> str:

@@ -77,7 +77,7 @@ def bound_block(
     """
     chosen = Pipeline.uniform(pipeline) if isinstance(pipeline, str) else pipeline
     sizes = _read_sizes(grid, modes, in_channels, out_channels, output_grid)
-    if chosen.transform == "fft":
+    if "fft" in (chosen.transform, chosen.inverse_transform):
         require_powers_of_two(sizes.grid + sizes.output_grid, "the half-precision FFT")
     spectral, absolute = read_number("r2", r2), read_number("ra", ra)
     if absolute < spectral * (1.0 - 1e-9):
@@ -86,7 +86,7 @@ def bound_block(
     spectrum = forward_transform(start, chosen, sizes.grid, sizes.modes, sizes.in_channels)
     product = _contract(spectrum, chosen, sizes, spectral, absolute)
     shifted = _add_bias(product, chosen, sizes, read_number("bias", bias))
-    field = inverse_transform(shifted, chosen, sizes.output_grid, sizes.modes, sizes.out_channels)
+    field = inverse_transform(shifted, chosen.back(), sizes.output_grid, sizes.modes, sizes.out_channels)
     known = all_known(r2, ra, norm, bias)
     return upper(
         field.error, f"B1 (spectral convolution, {chosen.transform})", _assumptions(chosen, sizes, norm), known
@@ -165,6 +165,6 @@ def _assumptions(chosen: Pipeline, sizes: Sizes, norm: Number) -> tuple[str, ...
         f"rms norm of the input <= {float(norm):.6g}",
         "no overflow",
     ]
-    if chosen.transform == "cast":
+    if "cast" in (chosen.transform, chosen.inverse_transform):
         texts.append(f"the FFT in {chosen.accumulate} is as accurate as its stages allow")
     return tuple(texts)

@@ -14,7 +14,7 @@ product cast to the format (native products) before they are combined into two, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from halfwave.errors import InputError
@@ -38,6 +38,7 @@ class Pipeline:
         accumulate: the format of sums and of the widened FFT (a stage in a wider format sums in its own).
         scale: ``"fft"`` only: the field is multiplied by it before the forward transform.
         flush_to_zero: subnormal numbers are treated as zero (bf16 dot-product instructions do).
+        inverse_transform: the way back where it is another one (a backend chosen for each format); None: the same.
     """
 
     forward: str | Format = "fp16"
@@ -49,13 +50,15 @@ class Pipeline:
     accumulate: str | Format = "fp32"
     scale: float = 1.0
     flush_to_zero: bool = False
+    inverse_transform: TransformName | None = None
 
     def __post_init__(self) -> None:
         for role in ("forward", "contraction", "inverse", "weights", "accumulate"):
             object.__setattr__(self, role, read_format(getattr(self, role)).name)
-        if self.transform not in get_args(TransformName):
-            known = ", ".join(get_args(TransformName))
-            raise InputError(f"unknown transform {self.transform!r}: expected one of {known}")
+        for name in (self.transform, self.inverse_transform or self.transform):
+            if name not in get_args(TransformName):
+                known = ", ".join(get_args(TransformName))
+                raise InputError(f"unknown transform {name!r}: expected one of {known}")
         read_number("scale", self.scale, positive=True)
         if self.scale != 1.0 and self.transform != "fft":
             raise InputError(f"scale belongs to the transform 'fft', not to {self.transform!r}")
@@ -64,6 +67,10 @@ class Pipeline:
     def uniform(cls, format: str | Format, transform: TransformName = "gemm") -> Pipeline:
         """One format for every stage."""
         return cls(format, format, format, format, transform)
+
+    def back(self) -> Pipeline:
+        """The pipeline as its inverse transform sees it."""
+        return replace(self, transform=self.inverse_transform or self.transform, scale=1.0)
 
     def unit(self, format: Format) -> Roundoff:
         return roundoff_of(format, flush_to_zero=self.flush_to_zero)
@@ -76,4 +83,5 @@ class Pipeline:
     def __str__(self) -> str:
         stages = f"forward {self.forward}, contraction {self.contraction}, inverse {self.inverse}"
         cast = "cast at every step" if self.cast_every_step else "cast at stage ends"
-        return f"{self.transform} ({stages}, weights {self.weights}, sums in {self.accumulate}, {cast})"
+        way = self.transform if self.inverse_transform is None else f"{self.transform}, back {self.inverse_transform}"
+        return f"{way} ({stages}, weights {self.weights}, sums in {self.accumulate}, {cast})"

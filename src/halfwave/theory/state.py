@@ -27,11 +27,11 @@ class State:
 def cast(state: State, target: Format, chosen: Pipeline, entries: float) -> State:
     """Round to `target`: u'(N + E), and eta for each of the real `entries` (counted as the norm counts them).
 
-    Exact where the format of the tensor is part of `target`. The accumulator's own rounding of a sum that is then cast
-    is charged where the sum was.
+    Exact where the format of the tensor is part of `target`, but for subnormal numbers that are flushed. The
+    accumulator's own rounding of a sum that is then cast is charged where the sum was.
     """
-    if state.format is not None and holds(target, state.format) and not chosen.flush_to_zero:
-        return state
     unit = chosen.unit(target)
+    if state.format is not None and holds(target, state.format):
+        return state.through(1.0, 0.0, unit.per_addition * math.sqrt(entries))
     moved = state.through(1.0, unit.relative, unit.absolute * math.sqrt(entries))
     return State(moved.norm, moved.error, target)

@@ -1,0 +1,175 @@
+"""`halfwave bounds`: discretization and precision bounds of a coefficient, of a dataset's fields, of a trained run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+
+from halfwave.commands.bounds_data import measure_file
+from halfwave.commands.bounds_theory import Question, describe, sweep
+from halfwave.commands.common import as_usage, log_console, model_file
+from halfwave.commands.evaluate import check_fits
+from halfwave.data import open_dataset
+from halfwave.errors import InputError, UsageError
+from halfwave.files import write_json
+from halfwave.planner import Certificate, certify
+from halfwave.planner.observe import core_of
+from halfwave.precision import Policy
+from halfwave.report.bounds import draw_bounds
+from halfwave.training import load
+from halfwave.training.config import read_config
+
+_OF_A_COEFFICIENT = (
+    "grid", "dim", "format", "frequency", "sup", "lipschitz", "variation", "periodic", "algorithm",
+)  # fmt: skip
+
+
+@dataclass
+class Bounds:
+    """What the grid and what the number format can cost a coefficient."""
+
+    grid: tuple[int, ...] = ()
+    """Points a side: one number, or one for each axis."""
+    dim: int | None = None
+    """Axes; by default those of --grid, --frequency or 2."""
+    format: str = "fp16"
+    """fp16, bf16, tf32, fp32, fp8_e4m3, fp8_e5m2, fp64."""
+    frequency: tuple[int, ...] = (1,)
+    """Integers, one for each axis; a single one is along the first."""
+    sup: float | None = None
+    """M with |v| <= M."""
+    lipschitz: tuple[float, ...] = ()
+    """Lipschitz constant of v, or one for each axis."""
+    variation: tuple[float, ...] = ()
+    """Largest variation along lines, or one for each axis: v may jump."""
+    periodic: bool = False
+    """v has no jump or kink at the boundary of its cell."""
+    algorithm: str = "inputs"
+    """What is rounded: inputs, gemm or fft."""
+    data: Path | None = None
+    """Measure both errors on the test fields of a dataset."""
+    run_path: Annotated[Path | None, tyro.conf.arg(name="run")] = None
+    """Certify a trained run on its test split, or on --data."""
+    precision: str | None = None
+    """Policy that --run certifies: full, amp, half, mixed (the default)."""
+    dtype: str | None = None
+    """What half means for --run; by default what is fast here."""
+    samples: int = 4
+    """Test samples that --data and --run look at."""
+    plot: Path | None = None
+    """Draw bounds and measurements over resolution: a PNG."""
+    json: bool = False
+    """Print one JSON object instead of words."""
+
+    def run(self) -> None:
+        self._check()
+        if self.run_path is not None:
+            result, text = self._certificate(self.run_path)
+        elif self.data is not None:
+            result, text = measure_file(self._question(self._file_axes(self.data)), self.data, self.samples)
+        else:
+            question = self._question(None)
+            result, text = as_usage(lambda: describe(question))
+            if self.plot is not None:
+                result["rows"] = sweep(question)
+        if self.plot is not None:
+            self._draw(self.plot, result)
+        print(json.dumps(result) if self.json else text)
+
+    def _check(self) -> None:
+        if self.samples < 1:
+            raise UsageError(f"--samples must be at least 1, got {self.samples}")
+        if self.plot is not None and self.plot.suffix.lower() != ".png":
+            raise UsageError(f"--plot writes a PNG: expected a name that ends in .png, got {self.plot}")
+        given = {f.name for f in fields(self) if getattr(self, f.name) != f.default}
+        for names, allowed, where in (
+            (("precision", "dtype"), self.run_path is not None, "belongs to --run"),
+            (("samples",), self.run_path is not None or self.data is not None, "belongs to --data and --run"),
+            (_OF_A_COEFFICIENT, self.run_path is None, "is for one coefficient: --run certifies a whole model"),
+        ):
+            unused = [name for name in names if name in given]
+            if unused and not allowed:
+                raise UsageError(f"--{unused[0]} {where}")
+
+    def _question(self, axes: int | None) -> Question:
+        return as_usage(
+            lambda: Question.read(
+                grid=self.grid,
+                dim=self.dim if axes is None else axes,
+                format=self.format,
+                frequency=self.frequency,
+                sup=self.sup,
+                lipschitz=self.lipschitz,
+                variation=self.variation,
+                periodic=self.periodic,
+                algorithm=self.algorithm,
+                from_data=axes is not None,
+            )
+        )
+
+    def _file_axes(self, path: Path) -> int:
+        axes = len(open_dataset(path).test.grid)
+        if self.grid or self.dim not in (None, axes):
+            raise UsageError(f"--data has a grid of its own, with {axes} axes: leave --grid and --dim out")
+        if self.sup is not None and not (self.lipschitz or self.variation):
+            raise UsageError("--sup with --data needs --lipschitz or --variation: else the data's own values are used")
+        return axes
+
+    def _certificate(self, path: Path) -> tuple[dict[str, Any], str]:
+        policy = as_usage(lambda: Policy.named(self.precision or "mixed", dtype=self.dtype))
+        model = load(model_file(path))
+        dataset = open_dataset(self.data or _own_data(path))
+        check_fits(model, dataset.in_channels, len(dataset.test.grid), dataset.path)
+        core, x = core_of(model, dataset.test[: self.samples][0])
+        certificate = certify(core, x, policy)
+        result = {"kind": "certificate", "data": str(dataset.path), **certificate.to_dict()}
+        if self.plot is not None:
+            result["rows"] = [_row(certificate), *_coarser(core, x, policy)]
+        return result, f"{path} on {dataset.path}\n{certificate}"
+
+    def _draw(self, target: Path, result: dict[str, Any]) -> None:
+        """The numbers beside the picture, then the picture from the numbers."""
+        source = target.with_suffix(".json")
+        write_json(source, result)
+        draw_bounds(source, target)
+        log_console().print(f"{target}, numbers in {source}", soft_wrap=True)
+
+
+def _own_data(path: Path) -> Path:
+    if not path.is_dir():
+        raise UsageError("a model file does not know its data: give --data FILE")
+    return Path(read_config(path / "config.json").data)
+
+
+def _row(certificate: Certificate) -> dict[str, Any]:
+    """Errors relative to the norm of the answer, and of the worst convolution relative to the norm of its own."""
+    scale = certificate.output_norm or 1.0
+    blocks = [block for block in certificate.blocks if block.conv_norm > 0]
+    bounds = [block.conv_bound.value / block.conv_norm for block in blocks if block.conv_bound is not None]
+    return {
+        "side": certificate.grid[0],
+        "discretization_measured": certificate.discretization_error / scale,
+        "precision_measured": certificate.precision_error / scale,
+        "fp32_measured": certificate.fp32_error / scale,
+        "conv_measured": max((block.conv_error / block.conv_norm for block in blocks), default=None),
+        "conv_bound": max(bounds, default=None),
+    }
+
+
+def _coarser(model: torch.nn.Module, x: torch.Tensor, policy: Policy) -> list[dict[str, Any]]:
+    """The same certificate at every second, fourth, ... point, as long as the model takes the grid."""
+    rows: list[dict[str, Any]] = []
+    step = 2
+    while min(x.shape[2:]) // step >= 8:
+        every = (slice(None), slice(None), *[slice(None, None, step)] * (x.ndim - 2))
+        try:
+            rows.append(_row(certify(model, x[every], policy)))
+        except InputError:
+            break
+        step *= 2
+    return rows

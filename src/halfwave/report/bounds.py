@@ -1,0 +1,72 @@
+"""Bounds and measurements over resolution as a picture, from the result file of `halfwave bounds` alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator, ScalarFormatter
+
+from halfwave.files import read_json, written_aside
+
+# Okabe and Ito's colours, told apart by every kind of colour vision; bounds are dashed lines, measurements marks.
+_SERIES = {
+    "discretization_bound": ("discretization, bound", "#0072B2", "--", ""),
+    "discretization_measured": ("discretization, measured", "#0072B2", "-", "o"),
+    "precision_bound": ("precision, bound", "#D55E00", "--", ""),
+    "precision_measured": ("precision, measured", "#D55E00", "-", "s"),
+    "conv_bound": ("worst convolution, bound", "#CC79A7", "--", ""),
+    "conv_measured": ("worst convolution, measured", "#CC79A7", "-", "D"),
+    "fp32_measured": ("fp32, measured", "#000000", ":", "^"),
+}
+_ESTIMATED = {"discretization_bound": "discretization, bound by estimated constants"}
+_TITLES = {
+    "bounds": "One Fourier coefficient in {format} ({algorithm})",
+    "data": "Coefficients of {fields} fields in {format} ({algorithm})",
+    "certificate": "A trained model under {policy}",
+}
+
+
+def draw_bounds(source: str | Path, target: str | Path) -> None:
+    """Write the figure `target` (PNG) of the result file `source`: log-log over points a side."""
+    result = read_json(source)
+    figure = Figure(figsize=(7, 5.0), layout="constrained")
+    axes = figure.subplots()
+    rows = sorted(result["rows"], key=lambda row: row["side"])
+    for key in _SERIES:
+        _draw(axes, rows, key, result)
+    _label(axes, rows, result)
+    # Below the axes, where it hides no line.
+    figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+    with written_aside(target) as aside:
+        figure.savefig(aside, format="png", dpi=130)
+
+
+def _draw(axes: Axes, rows: list[dict[str, Any]], key: str, result: dict[str, Any]) -> None:
+    points = [(row["side"], row[key]) for row in rows if row.get(key)]
+    if not points:
+        return
+    label, colour, line, marker = _SERIES[key]
+    names = _ESTIMATED if result.get("estimated") else {}
+    lone = "_" if len(points) == 1 and not marker else marker
+    axes.plot(*zip(*points, strict=True), line, color=colour, marker=lone, markersize=6, label=names.get(key, label))
+
+
+def _label(axes: Axes, rows: list[dict[str, Any]], result: dict[str, Any]) -> None:
+    axes.set(xscale="log", yscale="log", xlabel="points a side", ylabel=_error_name(result))
+    sides = [row["side"] for row in rows]
+    axes.set_xticks(sides[:: max(1, len(sides) // 10)])
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
+    policy = result["policy"] if isinstance(result.get("policy"), dict) else {}
+    text = f"{policy.get('name')} ({policy.get('contraction')})"
+    axes.set_title(_TITLES[result["kind"]].format(**{**result, "policy": text}), fontsize=11)
+    axes.grid(True, which="major", color="0.9")
+
+
+def _error_name(result: dict[str, Any]) -> str:
+    if result["kind"] == "certificate":
+        return "relative error"
+    return f"error of the coefficient {tuple(result['frequency'])}"
