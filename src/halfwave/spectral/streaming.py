@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from halfwave.spectral.paths import size_of
@@ -26,6 +27,8 @@ _BACKWARD = 3
 _ONCE = 7
 # Bytes of a number in the widest format of a step: half-precision products may run in fp32.
 _WIDE = 4
+# Slices that would repeat more than this share of the work are not made for the sake of a cache.
+_REPEATED = 1.25
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ def choose_slices(
     for index in (i for i in inputs[0] if i in output):
         if fits(done):
             return done
+        if holds(done) and repeated_work(steps, inputs, sizes, (*done, (index, 1))) > _REPEATED:
+            continue  # a small slice is a wish, the limit is not
         done = (*done, (index, 1))
         for length in range(sizes[index] - 1, 1, -1):
             if fits((*done[:-1], (index, length))):
@@ -107,6 +112,21 @@ def choose_slices(
         needed = bound_bytes(steps, inputs, output, sizes, done)
         raise ValueError(f"memory_limit of {memory_limit} bytes cannot be held: the finest slices need {needed}")
     return done
+
+
+def repeated_work(steps: tuple[Step, ...], inputs: tuple[str, ...], sizes: Mapping[str, int], slices: Slices) -> float:
+    """Work of all slices relative to that of one piece: steps without a sliced index run again in each slice."""
+    part = _part_sizes(steps, sizes, slices)
+    cut = {index for index, _ in slices}
+    count = prod(ceil(sizes[index] / length) for index, length in slices)
+    once = sum(step.inner for step in steps)
+    order = schedule(steps, inputs, slices)
+    fixed = sum(step.inner for _, step in order.once)
+    per_slice = 0.0
+    for _, step in order.every:
+        present = cut & set(step.left_subscripts + step.right_subscripts)
+        per_slice += step.inner * prod(part[i] / sizes[i] for i in present)
+    return (fixed + count * per_slice) / once
 
 
 def temporary_bytes(
