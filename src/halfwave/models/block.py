@@ -94,7 +94,7 @@ class FNOBlock(PointwiseModule):
         channels = conv.out_channels
         self.conv = conv
         self.skip = Skip(skip, channels)
-        self.mlp = ChannelMLP(channels, round(channels * mlp_expansion), channels) if mlp_expansion else None
+        self.mlp = ChannelMLP(channels, max(1, round(channels * mlp_expansion)), channels) if mlp_expansion else None
         self.mlp_skip = Skip(mlp_skip if mlp_expansion else None, channels)
         self.activate = activate
         self.policy = as_policy(precision)
