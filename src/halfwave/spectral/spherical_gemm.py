@@ -5,6 +5,9 @@ order the operand of its Legendre product (L, H) x (H, F), with the latitudes in
 permutation into degree-major order moves rows of F numbers of the truncated block. Synthesis runs the same steps
 backwards with the transposes, so each is exactly the adjoint of the other.
 
+Backend ``"fft"`` takes the longitudes by an FFT of the loaded values in `arith.compute`, normalised, so nothing
+overflows; the latitudes are products in both backends.
+
 Harmonics have m <= l: a slice of orders that starts at m skips the degrees below m, up to half of the products.
 """
 
@@ -26,8 +29,9 @@ class SphericalPlan:
     Attributes:
         grid: (H latitudes, W longitudes).
         degrees, orders: kept L and M.
+        backend: of the longitudes, ``"gemm"`` or ``"fft"``.
         arith: the arithmetic.
-        longitude: [cos | -sin], (W, 2M), see `matrices`.
+        longitude: [cos | -sin], (W, 2M), see `matrices`; for fft the factors (M,) that its coefficients get.
         legendre: (M, L, H), see `legendre_matrix`.
         kind: name of the grid of latitudes.
     """
@@ -35,6 +39,7 @@ class SphericalPlan:
     grid: tuple[int, int]
     degrees: int
     orders: int
+    backend: str
     arith: Arithmetic
     longitude: Tensor
     legendre: Tensor
@@ -42,9 +47,8 @@ class SphericalPlan:
 
     def __str__(self) -> str:
         grid = "x".join(map(str, self.grid))
-        return (
-            f"gemm transform of {grid} {self.kind} points, {self.degrees} degrees, {self.orders} orders in {self.arith}"
-        )
+        kept = f"{self.degrees} degrees, {self.orders} orders"
+        return f"{self.backend} transform of {grid} {self.kind} points, {kept} in {self.arith}"
 
 
 def analyse(x: Tensor, plan: SphericalPlan) -> Tensor:
@@ -81,7 +85,8 @@ def _analyse_longitudes(x: Tensor, plan: SphericalPlan) -> Tensor:
     zonal = x.new_empty((2 * plan.orders, len(x), latitudes), dtype=plan.arith.storage)
     for part in slices(len(x), 4 * latitudes * longitudes, x.device):
         rows = plan.arith.load(x[part]).reshape(-1, longitudes)
-        zonal[:, part] = plan.arith.store(plan.longitude.t() @ rows.t()).view(2 * plan.orders, -1, latitudes)
+        columns = _rfft(rows, plan) if plan.backend == "fft" else plan.longitude.t() @ rows.t()
+        zonal[:, part] = plan.arith.store(columns).view(2 * plan.orders, -1, latitudes)
     return zonal.view(2, plan.orders, len(x), latitudes)
 
 
@@ -92,8 +97,30 @@ def _synthesise_longitudes(zonal: Tensor, plan: SphericalPlan) -> Tensor:
     flat = zonal.flatten(0, 1)
     for part in slices(fields, 4 * latitudes * longitudes, zonal.device):
         columns = plan.arith.load(flat[:, part]).reshape(2 * plan.orders, -1)
-        out[part] = plan.arith.store(columns.t() @ plan.longitude.t()).view(-1, latitudes, longitudes)
+        rows = _irfft(columns, plan) if plan.backend == "fft" else columns.t() @ plan.longitude.t()
+        out[part] = plan.arith.store(rows).view(-1, latitudes, longitudes)
     return out
+
+
+def _rfft(rows: Tensor, plan: SphericalPlan) -> Tensor:
+    """[cos | -sin]^T rows^T by an FFT: (n, W) to (2M, n)."""
+    coefficients = torch.fft.rfft(rows, norm="forward")[:, : plan.orders]
+    pairs = torch.view_as_real(coefficients) * (plan.grid[1] * plan.longitude[:, None])
+    return pairs.permute(2, 1, 0).reshape(2 * plan.orders, len(rows))
+
+
+def _irfft(columns: Tensor, plan: SphericalPlan) -> Tensor:
+    """columns^T [cos | -sin]^T by an FFT: (2M, n) to (n, W)."""
+    pairs = columns.view(2, plan.orders, -1).permute(2, 1, 0)
+    # irfft counts every order but 0 and W/2 twice by itself.
+    factors = plan.longitude / counted(plan.orders, plan.grid[1], columns)
+    return torch.fft.irfft(torch.view_as_complex((pairs * factors[:, None]).contiguous()), plan.grid[1], norm="forward")
+
+
+def counted(orders: int, longitudes: int, like: Tensor) -> Tensor:
+    """How many orders m stands for in a real field, shape (M,): 2 (m and -m), but 1 for m = 0 and m = W/2."""
+    m = torch.arange(orders, device=like.device)
+    return torch.where((m == 0) | (2 * m == longitudes), 1.0, 2.0).to(like.dtype)
 
 
 def _order_slices(plan: SphericalPlan, fields: int, device: torch.device) -> list[slice]:
