@@ -104,13 +104,13 @@ class SphericalTransform:
         if backend == "gemm":
             longitude = transform_matrix(AxisModes(grid[1], 0, orders, 0), True, weighting, format.name, device)
         else:
-            factors = torch.ones(orders, dtype=arith.compute, device=device)
-            longitude = factors / grid[1] if weighting == "mean" else counted(orders, grid[1], factors)
+            longitude = counted(orders, grid[1], arith.compute, device)
         return SphericalPlan(
             grid=(grid[0], grid[1]),
             degrees=degrees,
             orders=orders,
             backend=backend,
+            weighting=weighting,
             arith=arith,
             longitude=longitude,
             legendre=legendre_matrix((orders, degrees, grid[0]), self.grid, weighting, format.name, device),
