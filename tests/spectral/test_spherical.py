@@ -13,6 +13,7 @@ from halfwave.numerics import FORMATS
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv, SphericalTransform
 from halfwave.spectral.legendre import legendre_functions, quadrature
+from halfwave.spectral.spherical_gemm import analyse, synthesise
 
 KINDS = ["equiangular", "legendre-gauss"]
 SIZES = [((16, 32), (16, 32)), ((17, 30), (9, 20)), ((33, 64), (33, 66)), ((12, 11), (12, 12))]
@@ -80,10 +81,11 @@ def test_legendre_functions_are_accurate_at_degree_512(order):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", ["gemm", "fft"])
 @pytest.mark.parametrize(("grid", "modes"), SIZES)
-def test_equals_torch_harmonics(grid, modes, kind):
+def test_equals_torch_harmonics(grid, modes, backend, kind):
     torch.manual_seed(0)
-    transform = SphericalTransform(modes, kind)
+    transform = SphericalTransform(modes, kind, backend)
     degrees, orders = transform.kept(grid)
     x = torch.randn(2, 3, *grid)
     spectrum = transform.forward(x, FP32)
@@ -93,15 +95,16 @@ def test_equals_torch_harmonics(grid, modes, kind):
     assert _relative(transform.inverse(spectrum, grid, grid, FP32), field) < 1e-5
 
 
+@pytest.mark.parametrize("backend", ["gemm", "auto"])
 @pytest.mark.parametrize(("kind", "degrees"), [("equiangular", 16), ("legendre-gauss", 31)])
 @pytest.mark.parametrize(
     ("name", "tolerance"), [("fp64", 1e-12), ("fp32", 1e-5), ("tf32", 4), ("fp16", 4), ("bf16", 4)]
 )
-def test_round_trip_of_band_limited_fields(kind, degrees, name, tolerance):
+def test_round_trip_of_band_limited_fields(kind, degrees, name, tolerance, backend):
     """Exact but for rounding; in half formats within four unit roundoffs, one for each rounded operand and result."""
     torch.manual_seed(0)
     format, grid = FORMATS[name], (31, 62)
-    transform = SphericalTransform((degrees, 2 * degrees), kind)
+    transform = SphericalTransform((degrees, 2 * degrees), kind, backend)
     field = transform.inverse(_band_limited(transform, grid), grid, grid, FORMATS["fp64"])
     x = field.to(format.storage)
     back = transform.inverse(transform.forward(x, format), grid, grid, format)
@@ -139,10 +142,11 @@ def test_a_coarse_grid_keeps_the_degrees_that_it_has():
     assert coarse.shape == (2, 3, 8, 10)
 
 
+@pytest.mark.parametrize("backend", ["gemm", "fft"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradcheck_in_float64(kind):
+def test_gradcheck_in_float64(kind, backend):
     torch.manual_seed(0)
-    transform = SphericalTransform((5, 8), kind)
+    transform = SphericalTransform((5, 8), kind, backend)
     conv = SpectralConv(2, 3, (5, 8), transform=transform, precision=Policy.uniform("fp64")).double()
     x = torch.randn(2, 2, 6, 9, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x, *_: conv(x), (x, *conv.parameters()), fast_mode=True)
@@ -190,6 +194,19 @@ def test_half_formats_are_near_full(name, tolerance):
     assert 0 < _relative(y.float(), full) < tolerance
 
 
+@pytest.mark.parametrize(("longitudes", "orders"), [(9, 5), (10, 6)])
+@pytest.mark.parametrize("weighting", ["mean", "hermitian"])
+def test_backends_are_the_same_linear_maps(weighting, longitudes, orders):
+    """Both directions, both weightings, with the order W/2 that stands for itself alone."""
+    torch.manual_seed(0)
+    place = ((12, longitudes), (12, orders), weighting, FORMATS["fp64"], torch.device("cpu"))
+    gemm, fft = (SphericalTransform((12, 24), backend=name)._plan(*place) for name in ("gemm", "fft"))
+    x = torch.randn(2, 3, 12, longitudes, dtype=torch.float64)
+    spectrum = torch.randn_like(analyse(x, gemm))
+    torch.testing.assert_close(analyse(x, fft), analyse(x, gemm))
+    torch.testing.assert_close(synthesise(spectrum, fft), synthesise(spectrum, gemm))
+
+
 def test_plan_says_what_it_does():
     plan = SphericalTransform((8, 12)).plan((12, 24), FORMATS["fp16"], torch.device("cpu"))
     assert str(plan) == "gemm transform of 12x24 equiangular points, 8 degrees, 6 orders in fp16 (wide)"
@@ -206,7 +223,7 @@ def test_meta_device():
         (lambda: SphericalTransform((8,)), r"n_modes of the sphere must be \(degrees >= 1, twice the orders >= 2\)"),
         (lambda: SphericalTransform((8, 1)), "n_modes of the sphere must be"),
         (lambda: SphericalTransform((8, 8), "healpix"), "unknown grid 'healpix' .*equiangular, legendre-gauss"),
-        (lambda: SphericalTransform((8, 8), backend="fft"), "unknown backend 'fft'"),
+        (lambda: SphericalTransform((8, 8), backend="dft"), "unknown backend 'dft': expected one of auto"),
         (lambda: SpectralConv(1, 1, (4, 8), transform=SphericalTransform((8, 8))), "contradicts the transform's"),
         (
             lambda: SpectralConv(1, 1, (8, 8), layout="neuralop", transform=SphericalTransform((8, 8))),

@@ -5,6 +5,9 @@ order the operand of its Legendre product (L, H) x (H, F), with the latitudes in
 permutation into degree-major order moves rows of F numbers of the truncated block. Synthesis runs the same steps
 backwards with the transposes, so each is exactly the adjoint of the other.
 
+Backend ``"fft"`` takes the longitudes by an FFT of the loaded values in `arith.compute`, normalised, so nothing
+overflows; the latitudes are products in both backends.
+
 Harmonics have m <= l: a slice of orders that starts at m skips the degrees below m, up to half of the products.
 """
 
@@ -16,6 +19,7 @@ import torch
 from torch import Tensor
 
 from halfwave.numerics import Arithmetic
+from halfwave.spectral.matrices import Weighting
 from halfwave.spectral.slicing import slices
 
 
@@ -26,8 +30,10 @@ class SphericalPlan:
     Attributes:
         grid: (H latitudes, W longitudes).
         degrees, orders: kept L and M.
+        backend: of the longitudes, ``"gemm"`` or ``"fft"``.
         arith: the arithmetic.
-        longitude: [cos | -sin], (W, 2M), see `matrices`.
+        longitude: [cos | -sin], (W, 2M), see `matrices`; for fft how often each order counts, (M,).
+        weighting: ``"mean"`` or ``"hermitian"``, see `matrices`.
         legendre: (M, L, H), see `legendre_matrix`.
         kind: name of the grid of latitudes.
     """
@@ -35,6 +41,8 @@ class SphericalPlan:
     grid: tuple[int, int]
     degrees: int
     orders: int
+    backend: str
+    weighting: Weighting
     arith: Arithmetic
     longitude: Tensor
     legendre: Tensor
@@ -42,9 +50,8 @@ class SphericalPlan:
 
     def __str__(self) -> str:
         grid = "x".join(map(str, self.grid))
-        return (
-            f"gemm transform of {grid} {self.kind} points, {self.degrees} degrees, {self.orders} orders in {self.arith}"
-        )
+        kept = f"{self.degrees} degrees, {self.orders} orders"
+        return f"{self.backend} transform of {grid} {self.kind} points, {kept} in {self.arith}"
 
 
 def analyse(x: Tensor, plan: SphericalPlan) -> Tensor:
@@ -78,22 +85,50 @@ def synthesise(s: Tensor, plan: SphericalPlan) -> Tensor:
 def _analyse_longitudes(x: Tensor, plan: SphericalPlan) -> Tensor:
     """(F, H, W) to (2, M, F, H)."""
     latitudes, longitudes = plan.grid
-    zonal = x.new_empty((2 * plan.orders, len(x), latitudes), dtype=plan.arith.storage)
+    zonal = x.new_empty((2, plan.orders, len(x), latitudes), dtype=plan.arith.storage)
     for part in slices(len(x), 4 * latitudes * longitudes, x.device):
         rows = plan.arith.load(x[part]).reshape(-1, longitudes)
-        zonal[:, part] = plan.arith.store(plan.longitude.t() @ rows.t()).view(2 * plan.orders, -1, latitudes)
-    return zonal.view(2, plan.orders, len(x), latitudes)
+        columns = _rfft(rows, plan) if plan.backend == "fft" else plan.longitude.t() @ rows.t()
+        zonal[:, :, part] = plan.arith.settle(columns).view(2, plan.orders, -1, latitudes)
+    if plan.backend == "fft" and plan.weighting == "hermitian":
+        # By 1 or 2: exact in every format, so it may as well follow the rounding, on the smaller block.
+        zonal *= plan.longitude.to(zonal.dtype)[:, None, None]
+    return zonal
 
 
 def _synthesise_longitudes(zonal: Tensor, plan: SphericalPlan) -> Tensor:
     """(2, M, F, H) to (F, H, W)."""
     fields, (latitudes, longitudes) = zonal.shape[2], plan.grid
     out = zonal.new_empty((fields, latitudes, longitudes), dtype=plan.arith.storage)
-    flat = zonal.flatten(0, 1)
     for part in slices(fields, 4 * latitudes * longitudes, zonal.device):
-        columns = plan.arith.load(flat[:, part]).reshape(2 * plan.orders, -1)
-        out[part] = plan.arith.store(columns.t() @ plan.longitude.t()).view(-1, latitudes, longitudes)
+        if plan.backend == "fft":
+            rows = _irfft(zonal[:, :, part], plan)
+        else:
+            rows = plan.arith.load(zonal[:, :, part]).reshape(2 * plan.orders, -1).t() @ plan.longitude.t()
+        out[part] = plan.arith.settle(rows).view(-1, latitudes, longitudes)
     return out
+
+
+def _rfft(rows: Tensor, plan: SphericalPlan) -> Tensor:
+    """(n, W) to (2, M, n), a view: the means, or for the hermitian weighting the sums, not yet counted twice."""
+    coefficients = torch.fft.rfft(rows, norm="forward" if plan.weighting == "mean" else "backward")
+    return torch.view_as_real(coefficients[:, : plan.orders]).permute(2, 1, 0)
+
+
+def _irfft(zonal: Tensor, plan: SphericalPlan) -> Tensor:
+    """(2, M, f, H) to (f, H, W); irfft counts twice by itself, which the weighting of means does not."""
+    # One pass that widens and transposes; the values are numbers of the format already.
+    pairs = zonal.permute(2, 3, 1, 0).to(plan.arith.compute, memory_format=torch.contiguous_format).contiguous()
+    if plan.weighting == "mean":
+        pairs = pairs / plan.longitude[:, None]
+    norm = "backward" if plan.weighting == "mean" else "forward"
+    return torch.fft.irfft(torch.view_as_complex(pairs), plan.grid[1], norm=norm)
+
+
+def counted(orders: int, longitudes: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """How many orders m stands for in a real field, shape (M,): 2 (m and -m), but 1 for m = 0 and m = W/2."""
+    m = torch.arange(orders, device=device)
+    return torch.where((m == 0) | (2 * m == longitudes), 1.0, 2.0).to(dtype)
 
 
 def _order_slices(plan: SphericalPlan, fields: int, device: torch.device) -> list[slice]:
