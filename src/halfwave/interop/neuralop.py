@@ -12,16 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from halfwave.models import FNO
+from halfwave.interop.neuralop_gino import from_neuralop_gino, is_neuralop_gino, kernel_parameters
+from halfwave.models import FNO, GINO
 from halfwave.precision import Policy
 
 
-def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy = "full") -> FNO:
+def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy = "full") -> FNO | GINO:
     """A halfwave FNO with the weights of a neuraloperator FNO, given as the model or as its state dict.
 
     In fp32 the outputs agree to rounding, on odd grids as well (`layout="neuralop"` repeats how theirs treats them).
     A state dict does not say how many modes the last axis counts; 2(K-1) is taken, which keeps the same frequencies.
     """
+    if is_neuralop_gino(source):
+        return from_neuralop_gino(source, precision, _load)
     state = _tensors(source)
     arguments = _fno_arguments(state)
     if isinstance(source, nn.Module):
@@ -31,9 +34,11 @@ def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy
     return model
 
 
-def to_neuralop_state_dict(model: FNO) -> dict[str, Tensor]:
+def to_neuralop_state_dict(model: FNO | GINO) -> dict[str, Tensor]:
     """The weights of a halfwave FNO under neuraloperator's names and shapes (complex spectral weights)."""
     state: dict[str, Tensor] = {}
+    if isinstance(model, GINO):
+        state |= {name: parameter.detach().clone() for name, parameter in kernel_parameters(model).items()}
     for ours, theirs in _linear_names(model):
         weight = ours.detach()
         state[theirs] = weight.unsqueeze(-1).clone() if weight.ndim == 2 else weight.clone()
@@ -116,7 +121,7 @@ def _module_arguments(model: nn.Module) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _load(model: FNO, state: Mapping[str, Tensor]) -> None:
+def _load(model: FNO | GINO, state: Mapping[str, Tensor]) -> None:
     for ours, theirs in _linear_names(model):
         ours.copy_(state[theirs].reshape(ours.shape))
     for i, block in enumerate(model.blocks):
@@ -124,7 +129,7 @@ def _load(model: FNO, state: Mapping[str, Tensor]) -> None:
         block.conv.bias.copy_(state[f"fno_blocks.convs.{i}.bias"].flatten())  # type: ignore[union-attr,operator]
 
 
-def _linear_names(model: FNO) -> list[tuple[Tensor, str]]:
+def _linear_names(model: FNO | GINO) -> list[tuple[Tensor, str]]:
     """Our pointwise parameters beside neuraloperator's names of them."""
     names: list[tuple[Tensor, str]] = []
     for part in ("lifting", "projection"):

@@ -8,8 +8,10 @@ from typing import Any
 
 from halfwave.models.base import NeuralOperator, set_precision
 from halfwave.models.fno import FNO
+from halfwave.models.gino import GINO
+from halfwave.models.packing import pack_points, unpack_points
 
-MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType({"FNO": FNO})
+MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType({"FNO": FNO, "GINO": GINO})
 
 
 def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
@@ -22,4 +24,13 @@ def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
         raise ValueError(f"{name}: {error}") from error
 
 
-__all__ = ["FNO", "MODELS", "NeuralOperator", "build_model", "set_precision"]
+__all__ = [
+    "FNO",
+    "GINO",
+    "MODELS",
+    "NeuralOperator",
+    "build_model",
+    "pack_points",
+    "set_precision",
+    "unpack_points",
+]
