@@ -30,7 +30,7 @@ TransformType = Literal["linear", "linear_kernelonly", "nonlinear", "nonlinear_k
 TRANSFORM_TYPES = ("linear", "linear_kernelonly", "nonlinear", "nonlinear_kernelonly")
 Reduction = Literal["sum", "mean"]
 
-# Bytes of messages held at once. On a CPU a slice should stay in the cache; an accelerator wants large ones.
+# Bytes of messages that it is of use to hold at once. On a CPU a slice should stay in the cache; an accelerator wants large ones.
 CPU_MEMORY_LIMIT = 32 << 20
 ACCELERATOR_MEMORY_LIMIT = 512 << 20
 
@@ -59,7 +59,8 @@ class GraphKernel(PointwiseModule):
         weighting: name of a mollifier w; None for w = 1.
         weighting_scale: factor of w.
         radius: r, which w needs.
-        memory_limit: bytes that the messages of a slice take at most (one edge at least); None lets the device decide.
+        memory_limit: bytes that the messages of a slice take at most (one edge at least). Slices are never larger than
+            is of use on the device (32 MiB on a CPU), which is also what None means.
         precision: a `Policy` or the name of one.
     """
 
@@ -128,9 +129,8 @@ class GraphKernel(PointwiseModule):
 
     def edges_per_slice(self, device: torch.device, replicas: int = 1) -> int:
         """As many edges as keep what a slice makes for R functions, forward and backward, under the memory limit."""
-        limit = self.memory_limit
-        if limit is None:
-            limit = CPU_MEMORY_LIMIT if device.type == "cpu" else ACCELERATOR_MEMORY_LIMIT
+        useful = CPU_MEMORY_LIMIT if device.type == "cpu" else ACCELERATOR_MEMORY_LIMIT
+        limit = useful if self.memory_limit is None else min(useful, self.memory_limit)
         # Of each layer: product, activation and the gradients of both; of the embedding, at worst one for every edge:
         # angles, sines, cosines, both together, and rounded.
         widths = sum(len(fc.weight) for fc in self._layers()) + 2 * self.in_channels
