@@ -30,7 +30,7 @@ TransformType = Literal["linear", "linear_kernelonly", "nonlinear", "nonlinear_k
 TRANSFORM_TYPES = ("linear", "linear_kernelonly", "nonlinear", "nonlinear_kernelonly")
 Reduction = Literal["sum", "mean"]
 
-# Bytes of messages that it is of use to hold at once. On a CPU a slice should stay in the cache; an accelerator wants large ones.
+# Bytes of messages that it is of use to hold at once: on a CPU what stays in the cache; an accelerator wants more.
 CPU_MEMORY_LIMIT = 32 << 20
 ACCELERATOR_MEMORY_LIMIT = 512 << 20
 
