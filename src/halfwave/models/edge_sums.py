@@ -34,7 +34,6 @@ class EdgeWork:
         return torch.float64 if self.arith.storage is torch.float64 else torch.float32
 
 
-@torch.compiler.disable
 def sum_messages(
     work: EdgeWork, terms: Tensor, points: Tensor, features: Tensor | None, factors: Tensor | None, *weights: Tensor
 ) -> Tensor:

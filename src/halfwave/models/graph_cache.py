@@ -30,6 +30,7 @@ class GraphCache:
     def __len__(self) -> int:
         return len(self._graphs)
 
+    @torch.compiler.disable  # neighbours are found outside of torch
     def graph(self, data: Tensor, queries: Tensor, radius: float) -> Graph:
         """The graph of `build_graph`, from the cache where it is known; one larger than the cache is not kept."""
         key = (_digest(data), _digest(queries), radius, data.device)

@@ -101,6 +101,7 @@ class GraphKernel(PointwiseModule):
         """Whether f is an input of the kernel."""
         return self.transform_type.startswith("nonlinear")
 
+    @torch.compiler.disable  # the number of edges changes with every geometry
     def forward(self, graph: Graph, data: Tensor, queries: Tensor, f: Tensor | None = None) -> Tensor:
         """f (N, R, C) at `data` (N, d) to (Q, R, O) at `queries` (Q, d), in the storage dtype of the pointwise format.
 

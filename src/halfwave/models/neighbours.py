@@ -45,6 +45,7 @@ def find_neighbours(data: Tensor, queries: Tensor, radius: float) -> Neighbours:
     return search(data.detach(), queries.detach(), radius)
 
 
+@torch.compiler.disable  # looks at the data
 def check_points(name: str, points: Tensor) -> None:
     """ValueError unless `points` are (n, d) finite coordinates with n >= 1."""
     if points.ndim != 2 or not points.shape[0] or not points.shape[1]:

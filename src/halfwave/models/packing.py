@@ -22,6 +22,7 @@ def unpack_points(packed: Tensor, offsets: Tensor) -> list[Tensor]:
     return list(packed.split(read_offsets("offsets", offsets, len(packed))))
 
 
+@torch.compiler.disable  # sizes are read from the data
 def read_offsets(name: str, offsets: Tensor | Sequence[int], total: int) -> list[int]:
     """Sizes of the parts; ValueError unless the offsets begin with 0, grow, and end with `total`."""
     values = [int(v) for v in offsets]
