@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from halfwave import models, numerics, precision, spectral
-from halfwave.models import FNO, SFNO, TFNO, UNet, set_precision
+from halfwave.models import FNO, GINO, SFNO, TFNO, UNet, set_precision
 from halfwave.precision import Policy, Schedule
 from halfwave.spectral import SpectralConv
 
@@ -48,6 +48,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "FNO",
+    "GINO",
     "SFNO",
     "TFNO",
     "Policy",

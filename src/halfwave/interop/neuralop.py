@@ -12,21 +12,24 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from halfwave.interop.neuralop_gino import from_neuralop_gino, is_neuralop_gino, kernel_parameters
 from halfwave.interop.neuralop_sfno import complex_weights, is_spherical, paired_weights, spherical_arguments
 from halfwave.interop.neuralop_spectral import spectral_arguments, spectral_state
-from halfwave.models import FNO, SFNO
+from halfwave.models import FNO, GINO, SFNO
 from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.precision import Policy
 
 
-def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy = "full") -> FNO | SFNO:
-    """A halfwave FNO, TFNO or SFNO with the weights of neuraloperator's, given as the model or as its state dict.
+def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy = "full") -> FNO | SFNO | GINO:
+    """A halfwave FNO, TFNO, SFNO or GINO with the weights of neuraloperator's, given as the model or as its state dict.
 
     In fp32 the outputs agree to rounding, on odd grids as well (`layout="neuralop"` repeats how theirs treats them).
     Dense, CP, Tucker and TT weights come over as they are, separable ones too. A state dict does not say how many
     modes the last axis counts; 2(K-1) is taken, which keeps the same frequencies.
     """
+    if is_neuralop_gino(source):
+        return from_neuralop_gino(source, precision, _load)
     state = _tensors(source)
     spherical = is_spherical(source)
     if spherical:
@@ -43,9 +46,11 @@ def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy
     return model
 
 
-def to_neuralop_state_dict(model: FNO | SFNO) -> dict[str, Tensor]:
-    """The weights of a halfwave FNO or SFNO under neuraloperator's names and shapes (complex spectral weights)."""
+def to_neuralop_state_dict(model: FNO | SFNO | GINO) -> dict[str, Tensor]:
+    """The weights of a halfwave FNO, SFNO or GINO under neuraloperator's names and shapes, spectral ones complex."""
     state: dict[str, Tensor] = {}
+    if isinstance(model, GINO):
+        state |= {name: parameter.detach().clone() for name, parameter in kernel_parameters(model).items()}
     for ours, theirs in _linear_names(model):
         weight = ours.detach()
         state[theirs] = weight.unsqueeze(-1).clone() if weight.ndim == 2 else weight.clone()
@@ -128,7 +133,7 @@ def _module_arguments(model: Any) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _load(model: FNO | SFNO, state: Mapping[str, Tensor]) -> None:
+def _load(model: FNO | SFNO | GINO, state: Mapping[str, Tensor]) -> None:
     for ours, theirs in _linear_names(model):
         ours.copy_(state[theirs].reshape(ours.shape))
     for i, block in enumerate(_blocks(model)):
@@ -137,11 +142,11 @@ def _load(model: FNO | SFNO, state: Mapping[str, Tensor]) -> None:
             block.conv.bias.copy_(state[f"fno_blocks.convs.{i}.bias"].flatten())
 
 
-def _blocks(model: FNO | SFNO) -> list[FNOBlock]:
+def _blocks(model: FNO | SFNO | GINO) -> list[FNOBlock]:
     return [cast(FNOBlock, block) for block in model.blocks]
 
 
-def _linear_names(model: FNO | SFNO) -> list[tuple[Tensor, str]]:
+def _linear_names(model: FNO | SFNO | GINO) -> list[tuple[Tensor, str]]:
     """Our pointwise parameters beside neuraloperator's names of them."""
     names = [*_mlp_names(model.lifting, "lifting"), *_mlp_names(model.projection, "projection")]
     for i, block in enumerate(_blocks(model)):

@@ -8,11 +8,14 @@ from typing import Any
 
 from halfwave.models.base import NeuralOperator, set_precision
 from halfwave.models.fno import FNO
+from halfwave.models.gino import GINO
 from halfwave.models.sfno import SFNO
 from halfwave.models.tfno import TFNO
 from halfwave.models.unet import UNet
 
-MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType({"FNO": FNO, "TFNO": TFNO, "SFNO": SFNO, "UNet": UNet})
+MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType(
+    {"FNO": FNO, "TFNO": TFNO, "SFNO": SFNO, "GINO": GINO, "UNet": UNet}
+)
 
 
 def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
@@ -25,4 +28,4 @@ def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
         raise ValueError(f"{name}: {error}") from error
 
 
-__all__ = ["FNO", "MODELS", "SFNO", "TFNO", "NeuralOperator", "UNet", "build_model", "set_precision"]
+__all__ = ["FNO", "GINO", "MODELS", "SFNO", "TFNO", "NeuralOperator", "UNet", "build_model", "set_precision"]

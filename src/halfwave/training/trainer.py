@@ -123,7 +123,7 @@ def check_model(config: TrainConfig, dataset: Dataset) -> None:
     try:
         with torch.no_grad():
             model(x)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:  # TypeError: a model of point clouds asks for more than x
         raise InputError(f"{config.model} cannot be applied to {config.data}: {str(error).splitlines()[0]}") from error
 
 
