@@ -187,6 +187,9 @@ def test_answers_on_finer_discretizations_approach_each_other(precision):
         in_gno_channel_mlp_hidden_layers=(8,), out_gno_channel_mlp_hidden_layers=(8,), out_gno_reduction="mean",
         precision=policy,
     )  # fmt: skip
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):  # constants do not depend on the discretization and would hide what does
+            torch.nn.init.zeros_(parameter)
     queries = 0.2 + 0.6 * torch.rand(1, 50, 2)
     out = []
     for n in (6, 12, 24, 48):
@@ -196,9 +199,9 @@ def test_answers_on_finer_discretizations_approach_each_other(precision):
         latent = torch.stack(torch.meshgrid(2 * [torch.arange(n) / n], indexing="ij"), -1)[None]
         out.append(model(points, latent, queries, torch.sin(2 * torch.pi * points)))
     gaps = [_relative(a, b) for a, b in itertools.pairwise(out)]
-    floor = {"full": 0, "mixed": 2.0**-8}[precision]
-    assert gaps[2] < max(gaps[0] / 3, floor)
-    assert gaps[1] < max(gaps[0], floor)
+    rounding = {"full": 0, "mixed": 2.0**-7}[precision]
+    assert gaps[1] < gaps[0] / 2
+    assert gaps[2] < max(gaps[1], rounding)
 
 
 def test_points_outside_the_box_and_without_neighbours():
