@@ -9,6 +9,7 @@ from typing import Any
 from halfwave.models.base import NeuralOperator, set_precision
 from halfwave.models.fno import FNO
 from halfwave.models.gino import GINO
+from halfwave.models.packing import pack_points, unpack_points
 from halfwave.models.sfno import SFNO
 from halfwave.models.tfno import TFNO
 from halfwave.models.unet import UNet
@@ -28,4 +29,16 @@ def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
         raise ValueError(f"{name}: {error}") from error
 
 
-__all__ = ["FNO", "GINO", "MODELS", "SFNO", "TFNO", "NeuralOperator", "UNet", "build_model", "set_precision"]
+__all__ = [
+    "FNO",
+    "GINO",
+    "MODELS",
+    "SFNO",
+    "TFNO",
+    "NeuralOperator",
+    "UNet",
+    "build_model",
+    "pack_points",
+    "set_precision",
+    "unpack_points",
+]
