@@ -18,8 +18,9 @@ from torch.utils.checkpoint import checkpoint
 from halfwave.numerics import Arithmetic, arithmetic_of
 from halfwave.precision import Policy, as_policy
 
-# Grid points times channels of one slice: 64 channels x 4096 points in fp32 are one megabyte.
-SLICE_ELEMENTS = 1 << 18
+# Grid points times channels of one slice: two megabytes a tensor in fp32. Measured on 2 cores, a training step of
+# FNO 64x64, 32 channels, batch 32: 0.84 s with half of it, 0.70 with this, 0.56 with twice, which costs more memory.
+SLICE_ELEMENTS = 1 << 19
 
 PointwiseFunction = Callable[..., Tensor]
 

@@ -46,7 +46,7 @@ _ALL = (
         parameters={"resolution": 64},
         n_train=400,
         n_test=80,
-        training={"epochs": 10, "batch_size": 16, "learning_rate": 4e-3, "loss": "l2"},
+        training={"epochs": 10, "batch_size": 32, "learning_rate": 5e-3, "loss": "l2"},
     ),
     Recipe(
         name="darcy",
