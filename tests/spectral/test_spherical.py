@@ -9,7 +9,7 @@ from torch_harmonics import InverseRealSHT, RealSHT
 from torch_harmonics.legendre import legpoly
 from torch_harmonics.quadrature import clenshaw_curtiss_weights, legendre_gauss_weights
 
-from halfwave.numerics import FORMATS
+from halfwave.numerics import FORMATS, arithmetic
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv, SphericalTransform
 from halfwave.spectral.legendre import legendre_functions, quadrature
@@ -209,7 +209,8 @@ def test_backends_are_the_same_linear_maps(weighting, longitudes, orders):
 
 def test_plan_says_what_it_does():
     plan = SphericalTransform((8, 12)).plan((12, 24), FORMATS["fp16"], torch.device("cpu"))
-    assert str(plan) == "gemm transform of 12x24 equiangular points, 8 degrees, 6 orders in fp16 (wide)"
+    how = arithmetic(FORMATS["fp16"], "cpu")
+    assert str(plan) == f"gemm transform of 12x24 equiangular points, 8 degrees, 6 orders in {how}"
 
 
 def test_meta_device():
