@@ -83,8 +83,9 @@ def test_discretization_error_falls_to_the_rounding_of_the_format(precision, dty
     with torch.no_grad():
         out = [model(_smooth(n + 1, 2 * n)) for n in (4, 8, 16, 32)]
     gaps = [_relative(b[..., ::2, ::2], a) for a, b in itertools.pairwise(out)]
-    assert gaps[1] < gaps[0] / 3
-    assert gaps[2] < 2 * FORMATS[dtype].unit_roundoff
+    rounding = 2 * FORMATS[dtype].unit_roundoff
+    assert gaps[1] < max(gaps[0] / 3, rounding)  # native bf16 products have rounded more by then
+    assert gaps[2] < rounding
 
 
 def _relative(a, b):
