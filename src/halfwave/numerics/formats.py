@@ -3,7 +3,7 @@
 A binary format with p significant bits and exponents emin..emax holds ±m 2^(e-p+1) with 2^(p-1) <= m < 2^p
 (normal numbers) and, below 2^emin, multiples of 2^(emin-p+1) (subnormal numbers: gradual underflow).
 Rounding to nearest has relative error at most u = 2^-p on normal numbers and absolute error at most half the
-smallest subnormal below them (`shared` theory notes, section 4).
+smallest subnormal below them (docs/theory.md).
 """
 
 from __future__ import annotations
