@@ -8,7 +8,7 @@ import torch
 import halfwave as hw
 from halfwave.models import SFNO, build_model, set_precision
 from halfwave.models.recipes import get_recipe
-from halfwave.numerics import FORMATS
+from halfwave.numerics import FORMATS, arithmetic
 from halfwave.precision import Policy
 
 
@@ -84,7 +84,9 @@ def test_discretization_error_falls_to_the_rounding_of_the_format(precision, dty
         out = [model(_smooth(n + 1, 2 * n)) for n in (4, 8, 16, 32)]
     gaps = [_relative(b[..., ::2, ::2], a) for a, b in itertools.pairwise(out)]
     rounding = 2 * FORMATS[dtype].unit_roundoff
-    assert gaps[1] < max(gaps[0] / 3, rounding)  # native bf16 products have rounded more by then
+    # Native products round after every step: bf16 has reached its rounding by then, wide and fp32 have not.
+    native = FORMATS[dtype].half and arithmetic(FORMATS[dtype], "cpu").how == "native"
+    assert gaps[1] < (max(gaps[0] / 3, rounding) if native else gaps[0] / 3)
     assert gaps[2] < rounding
 
 

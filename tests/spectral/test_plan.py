@@ -185,8 +185,9 @@ def test_memory_limit_holds_and_the_result_is_the_same(equation, shapes, format)
     limit = _smallest_limit(equation, shapes, format)
     plan = plan_contraction(equation, shapes, memory_limit=limit, format=format)
     peak, y, grads = _measured(plan)
-    # The limit is kept by a count at fp32 width; native half products need less, so it may be looser there.
-    assert peak <= limit < 2 * unlimited
+    # The limit is kept by a count at fp32 width; native half products need less, so it is looser there.
+    native = FORMATS[format].half and _arith(format).how == "native"
+    assert peak <= limit < (2.0 if native else 1.5) * unlimited
     assert peak < unlimited
     assert _relative(y.float(), y_free.float()) <= FORMATS[format].unit_roundoff
     assert max(_relative(a, b) for a, b in zip(grads, grads_free, strict=True)) < 4 * FORMATS[format].unit_roundoff
