@@ -119,9 +119,8 @@ def test_gemm_cannot_overflow_and_fft_does_as_on_a_gpu():
 
 def test_auto_stabilizer_and_repr():
     policy = Policy.named("half", dtype="fp16")
-    cpu = torch.device("cpu")
-    assert SpectralConv(1, 1, (4, 4), backend="fft", precision=policy).stabilizer((16, 16), cpu) == "tanh"
-    assert SpectralConv(1, 1, (4, 4), backend="auto", precision=policy).stabilizer((16, 16), cpu) == "none"
+    assert SpectralConv(1, 1, (4, 4), backend="fft", precision=policy).stabilizer == "tanh"
+    assert SpectralConv(1, 1, (4, 4), backend="auto", precision=policy).stabilizer == "none"
     assert f"forward_transform={arithmetic(FORMATS['fp16'], 'cpu')}" in repr(
         SpectralConv(1, 1, (4, 4), precision=policy)
     )

@@ -69,10 +69,7 @@ def _check_input(x: Tensor) -> None:
 def _run(model: nn.Module, x: Tensor, policy: Policy) -> Runs:
     under = run_as(model, policy)
     seen = observe(under, x)
-    stabilizers = {}
-    for name in blocks_of(under):
-        v = seen.inputs[f"{name}.conv"]
-        stabilizers[f"{name}.conv"] = conv_of(under, name).stabilizer(tuple(v.shape[2:]), v.device)
+    stabilizers = {f"{name}.conv": conv_of(under, name).stabilizer for name in blocks_of(under)}
     exact_model = run_as(model, Policy.uniform("fp64"), stabilizers)
     full = run_as(model, Policy.named("full"), stabilizers)
     return Runs(
@@ -97,7 +94,7 @@ def _certify_block(name: str, runs: Runs, entered: float | None) -> BlockCertifi
     conv, exact_conv = block.conv, conv_of(runs.exact_model, name)
     x, y = runs.chosen.inputs[f"{name}.conv"], runs.chosen.outputs[f"{name}.conv"]
     grid = tuple(x.shape[2:])
-    stabilizer = conv.stabilizer(grid, x.device)
+    stabilizer = conv.stabilizer
     v = get_stabilizer(stabilizer)(x)
     norm = largest_rms(v)
     norms = weight_norms(conv, grid)

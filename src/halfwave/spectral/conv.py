@@ -93,7 +93,7 @@ class SpectralConv(nn.Module):
                 f"expected input (batch, {self.in_channels}, {self.transform.dim} grid axes), got {tuple(x.shape)}"
             )
         device = x.device
-        x_hat = self.transform.forward(self._stabilized(x, grid), self.policy.format("forward_transform"))
+        x_hat = self.transform.forward(self._stabilized(x), self.policy.format("forward_transform"))
         window = self.transform.weight_slices(grid)
         y_hat = self.weight.contract(
             x_hat, window, self._arithmetic("contraction", device), self._arithmetic("weights", device)
@@ -105,14 +105,15 @@ class SpectralConv(nn.Module):
             y = y + self.bias.to(y.dtype).view(-1, *([1] * len(grid)))
         return y
 
-    def stabilizer(self, grid: tuple[int, ...], device: torch.device) -> str:
-        """The stabilizer that acts on this grid: the policy's, ``"auto"`` resolved."""
-        half_fft = self.transform.half_fft(grid, self.policy.format("forward_transform"), device)
-        return resolve_stabilizer(self.policy.stabilizer, half_fft)
+    @property
+    def stabilizer(self) -> str:
+        """The stabilizer that acts: the policy's, ``"auto"`` resolved by the backend and the format."""
+        return resolve_stabilizer(
+            self.policy.stabilizer, self.transform.half_fft(self.policy.format("forward_transform"))
+        )
 
-    def _stabilized(self, x: Tensor, grid: tuple[int, ...]) -> Tensor:
-        name = self.stabilizer(grid, x.device)
-        return x if name == "none" else get_stabilizer(name)(x)
+    def _stabilized(self, x: Tensor) -> Tensor:
+        return x if self.stabilizer == "none" else get_stabilizer(self.stabilizer)(x)
 
     def _arithmetic(self, role: str, device: torch.device) -> Arithmetic:
         return arithmetic_of(getattr(self.policy, role), device.type)

@@ -76,7 +76,7 @@ class FourierTransform:
         """What the forward transform of a grid does; print it to see."""
         return plan_transform(self.modes(grid), self.backend, format, device, "mean")
 
-    def half_fft(self, grid: tuple[int, ...], format: Format, device: torch.device) -> bool:
+    def half_fft(self, format: Format) -> bool:
         """True when the forward transform is an FFT in a format whose range it can leave."""
         # Only an explicit choice of the fft backend runs one there: auto never does.
         return self.backend == "fft" and narrow_range(format)

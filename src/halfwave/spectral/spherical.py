@@ -125,7 +125,7 @@ class SphericalTransform:
             raise ValueError(f"the fft backend of the sphere does not run in {arith}: expected 'gemm' or 'auto'")
         return "fft"
 
-    def half_fft(self, grid: tuple[int, ...], format: Format, device: torch.device) -> bool:
+    def half_fft(self, format: Format) -> bool:
         """False: coefficients are means in both backends, which cannot leave a format's range."""
         return False
 
