@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -219,6 +220,30 @@ def test_two_runs_of_the_same_call_do_not_disturb_each_other(reference, tmp_path
         run.join(60)
     assert [run.exitcode for run in runs] == [0, 0]
     assert_same(reference, tmp_path / "d.h5")
+
+
+def test_shards_dropped_by_a_faster_run_while_one_is_written_are_no_error(tmp_path, monkeypatch):
+    path = generate(SMALL, tmp_path / "first" / "d.h5", **COUNTS)
+    savez = np.savez
+
+    def overtaken(stream, **arrays):
+        savez(stream, **arrays)
+        if not (tmp_path / "d.h5").exists():
+            shutil.copy(path, tmp_path / "d.h5")
+            shutil.rmtree(tmp_path / "d.h5.partial")
+
+    monkeypatch.setattr(np, "savez", overtaken)
+    assert_same(path, generate(SMALL, tmp_path / "d.h5", **COUNTS))
+    assert not (tmp_path / "d.h5.partial").exists()
+
+
+def test_shards_removed_by_hand_end_the_run(tmp_path):
+    def remove(done, total):
+        if done == total:
+            shutil.rmtree(tmp_path / "d.h5.partial", ignore_errors=True)
+
+    with pytest.raises(InputError, match="was removed"):
+        generate(SMALL, tmp_path / "d.h5", **COUNTS, progress=remove)
 
 
 def test_more_samples_keep_the_first_ones(reference, tmp_path):

@@ -76,15 +76,23 @@ def _finish(store: ShardStore, tasks: list[Task], metadata: dict[str, Any], repo
     def finished() -> bool:
         return _same_data(read_metadata(store.path), metadata)
 
+    def ready() -> bool:
+        there = store.directory.is_dir()  # asked before `finished`: a run that finishes drops its shards last
+        if finished():
+            return True
+        if not there:
+            raise InputError(f"{store.directory} was removed while samples were being made; run again")
+        return store.done(tasks) == total
+
     total = sum(len(task) for task in tasks)
-    _wait(lambda: store.done(tasks) == total or finished(), report)
-    if finished():
-        return
+    _wait(ready, report)
     try:
-        store.assemble(tasks, {**metadata, "version": _version()})
-    except InputError:
+        if not finished():
+            store.assemble(tasks, {**metadata, "version": _version()})
+    except (InputError, FileNotFoundError):
         if not finished():  # the other run has not taken the shards away: the error is real
             raise
+    store.discard()  # a late shard may have made the directory anew after another run had finished
 
 
 def _check_arguments(path: Path, n_train: int, n_test: int, seed: int, workers: int, force: bool) -> None:

@@ -95,8 +95,12 @@ class ShardStore:
         if not self.directory.is_dir():
             return  # another process has finished the dataset meanwhile
         arrays = {f"{name}.{i}": array for i, sample in enumerate(samples) for name, array in sample.items()}
-        with _explained(self.directory), written_aside(self.shard(task)) as aside, open(aside, "wb") as stream:
-            np.savez(stream, **arrays)  # type: ignore[arg-type]
+        try:
+            with _explained(self.directory), written_aside(self.shard(task)) as aside, open(aside, "wb") as stream:
+                np.savez(stream, **arrays)  # type: ignore[arg-type]
+        except InputError as error:
+            if not _was_taken_away(error):
+                raise
 
     def read(self, task: Task) -> Iterator[Arrays]:
         try:
@@ -118,6 +122,12 @@ class ShardStore:
                 _write_split(file.create_group(split), samples, metadata[f"n_{split}"])
         os.replace(whole, self.path)
         self.discard()
+
+
+def _was_taken_away(error: BaseException) -> bool:
+    """Whether a file vanished under our hands: another process has finished the dataset and dropped the shards."""
+    cause = error.__cause__
+    return cause is not None and (isinstance(cause, FileNotFoundError) or _was_taken_away(cause))
 
 
 @contextmanager
