@@ -12,12 +12,14 @@ from tyro.conf import Positional
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.commands.data import default_path, make_dataset
 from halfwave.data import build_generator
-from halfwave.errors import UsageError
+from halfwave.errors import InputError, UsageError
+from halfwave.files import read_json
 from halfwave.models.recipes import RECIPES, Recipe, get_recipe
 from halfwave.training import TrainConfig, train, train_seeds
+from halfwave.training.config import PLANNED
 
 # Set by the recipe or by options of the command itself.
-_NOT_OPTIONS = ("data", "recipe", "arguments", "model")
+_NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
 
 
 @dataclass
@@ -30,13 +32,15 @@ class TrainBase:
     """Run directory; by default runs/RECIPE-PRECISION. An interrupted run in it resumes."""
     arguments: tuple[str, ...] = ()
     """Arguments of the model to change, as KEY=VALUE: hidden_channels=64 n_modes=[32,32]."""
+    plan: Path | None = None
+    """Precision plan (the JSON of `plan_precision`): trains with --precision planned."""
     seeds: int = 1
     """Train so many times, from --seed on, and report mean and deviation."""
 
     def run(self) -> None:
         recipe = as_usage(lambda: get_recipe(self.recipe))
         arguments = {**recipe.arguments, **parse_pairs(self.arguments, "--arguments")}
-        settings = {**recipe.training, **self._given()}
+        settings = {**recipe.training, **self._given(), **self._planned()}
         data = self.data or recipe_data(recipe)
         config = as_usage(
             lambda: TrainConfig(data=str(data), model=recipe.model, arguments=arguments, recipe=recipe.name, **settings)
@@ -60,6 +64,17 @@ class TrainBase:
     def _given(self) -> dict[str, Any]:
         """Options that were set on the command line; None stands for what the recipe or the trainer says."""
         return {name: getattr(self, name) for name in _options() if getattr(self, name) is not None}
+
+    def _planned(self) -> dict[str, Any]:
+        """What --plan says of the precision."""
+        if self.plan is None:
+            return {}
+        if self._given().get("precision", PLANNED) != PLANNED:
+            raise UsageError("--plan and --precision are both given: expected one of the two")
+        values = read_json(self.plan)
+        if not isinstance(values, dict) or not isinstance(values.get("policy"), dict):
+            raise InputError(f"{self.plan} is not a precision plan: it has no object 'policy'")
+        return {"precision": PLANNED, "policy": values["policy"]}
 
 
 def _options() -> dict[str, Any]:

@@ -16,6 +16,7 @@ from halfwave.precision import NAMES, Policy, Schedule
 from halfwave.precision.stabilizers import check_stabilizer
 
 SCHEDULE = "schedule"
+PLANNED = "planned"
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
 FREE_ON_RESUME = ("data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep")
 
@@ -46,7 +47,9 @@ class TrainConfig(BaseModel):
     seed: int = Field(0, ge=0)
 
     precision: str = "mixed"
-    """full, amp, half, mixed, or schedule (the paper's 25% mixed, 50% amp, 25% full)."""
+    """full, amp, half, mixed, schedule (the paper's 25% mixed, 50% amp, 25% full), or planned (see policy)."""
+    policy: dict[str, Any] | None = None
+    """With precision=planned: the policy, a format for each role and layer, as `Policy.to_dict` gives it."""
     phases: tuple[tuple[float, str], ...] | None = None
     """With precision=schedule: other phases, as pairs (fraction, policy)."""
     dtype: str | None = None
@@ -104,9 +107,17 @@ class TrainConfig(BaseModel):
     @field_validator("precision")
     @classmethod
     def _known_precision(cls, precision: str) -> str:
-        if precision not in (*NAMES, SCHEDULE):
-            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join((*NAMES, SCHEDULE))}")
+        accepted = (*NAMES, SCHEDULE, PLANNED)
+        if precision not in accepted:
+            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join(accepted)}")
         return precision
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _known_policy(cls, policy: Policy | dict[str, Any] | None) -> dict[str, Any] | None:
+        if policy is None:
+            return None
+        return (policy if isinstance(policy, Policy) else Policy.from_dict(policy)).to_dict()
 
     @field_validator("dtype")
     @classmethod
@@ -120,6 +131,8 @@ class TrainConfig(BaseModel):
 
     def build_schedule(self, device: str = "cpu") -> Schedule:
         """The policies of this run on a kind of device; a constant one unless precision is ``schedule``."""
+        if self.precision == PLANNED or self.policy is not None:
+            return Schedule.constant(self._planned())
         if self.precision != SCHEDULE:
             if self.phases is not None:
                 raise InputError(f"phases are given but precision is {self.precision}: expected precision=schedule")
@@ -129,6 +142,17 @@ class TrainConfig(BaseModel):
             return Schedule([(fraction, self._policy(name, device)) for fraction, name in phases])
         except ValueError as error:
             raise InputError(str(error)) from None
+
+    def _planned(self) -> Policy:
+        if self.precision != PLANNED or self.policy is None:
+            given = "is given" if self.policy is not None else "is not given"
+            raise InputError(
+                f"precision is {self.precision} and policy {given}: expected precision=planned with a policy"
+            )
+        for name in ("phases", "dtype", "stabilizer"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise InputError(f"{name} is given but precision is planned: the policy says it all")
+        return Policy.from_dict(self.policy)
 
     def _policy(self, name: str, device: str) -> Policy:
         return Policy.named(name, self.dtype, self.stabilizer, device)

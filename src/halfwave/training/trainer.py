@@ -23,7 +23,7 @@ from lightning_fabric import Fabric
 from halfwave.data import Dataset, fit_normalizers, open_dataset
 from halfwave.errors import InputError
 from halfwave.files import make_directory, read_json, write_json
-from halfwave.models import MODELS, build_model
+from halfwave.models import MODELS, build_model, set_precision
 from halfwave.training.config import TrainConfig
 from halfwave.training.curves import draw_curves
 from halfwave.training.devices import launch
@@ -117,8 +117,13 @@ def _check_modes(config: TrainConfig, grid: tuple[int, ...]) -> None:
 
 
 def check_model(config: TrainConfig, dataset: Dataset) -> None:
-    """InputError unless the config's model can be built and applied to a sample."""
+    """InputError unless the config's model can be built, honours its policies and can be applied to a sample."""
     model = build_operator(config, dataset, fit=False).model
+    for _, policy in config.build_schedule().phases:
+        try:
+            set_precision(model, policy)
+        except ValueError as error:
+            raise InputError(f"{config.model} cannot run in precision {config.precision}: {error}") from error
     x, _ = dataset.train[[0]]
     try:
         with torch.no_grad():
