@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -162,7 +163,7 @@ def _tolerance(core: nn.Module, x: Tensor, tolerance: float | None) -> tuple[flo
 
 def _policy(choices: tuple[Choice, ...], candidates: tuple[Format, ...], stabilizer: str) -> Policy:
     """The safest format of each role over the layers, and the layers that differ from it."""
-    roles = {
+    roles: dict[str, Any] = {
         role: _covering([FORMATS[c.format] for c in choices if c.stage == role], candidates).name for role in ROLES
     }
     common = Policy(**roles, stabilizer=stabilizer, name="planned")

@@ -71,7 +71,7 @@ class Policy:
         if name not in NAMES:
             raise ValueError(f"unknown precision {name!r}: expected one of {', '.join(NAMES)}")
         half = default_half(device) if dtype is None else _as_format(dtype)
-        roles = dict.fromkeys(_HALF_ROLES[name], half.name)
+        roles: dict[str, Any] = dict.fromkeys(_HALF_ROLES[name], half.name)
         return cls(**roles, stabilizer=stabilizer, name=name)
 
     @classmethod
@@ -96,9 +96,9 @@ class Policy:
         return FORMATS[getattr(self, role)]
 
     def of(self, layer: str) -> Policy:
-        """The policy of a module by its name in the model: that of the longest name in `layers` above it, or the rest's.
+        """The policy of a module by its name in the model, one without layers.
 
-        Always one without layers.
+        It is that of the longest name in `layers` that the module lies under, and the rest's where there is none.
         """
         above = [(name, policy) for name, policy in self.layers if layer == name or layer.startswith(f"{name}.")]
         if above:
@@ -116,7 +116,7 @@ class Policy:
         """True when some role has a format that exists only as rounding inside float32 (fp8, tf32)."""
         return any(format.emulated for format in self.formats)
 
-    def with_(self, **changes: str) -> Policy:
+    def with_(self, **changes: Any) -> Policy:
         """A copy with some roles (or the stabilizer) changed; layers with a policy of their own keep theirs."""
         unknown = set(changes) - {*ROLES, "stabilizer", "name"}
         if unknown:
