@@ -65,12 +65,10 @@ class Profile:
         console.print(
             f"spectral convolutions {_percent(result['spectral_share'])} of the time (complex contraction "
             f"{_percent(share['contraction'])}), copies and casts everywhere {_percent(share['copies and casts'])}",
-            soft_wrap=True,
         )
         console.print(
             f"{1e3 * result['seconds']:.4g} ms a step; peak {memory['peak_bytes'] / 1e6:.4g} MB, of which "
             f"{memory['held_bytes'] / 1e6:.4g} MB are weights, optimizer state and batch",
-            soft_wrap=True,
         )
         console.print(f"picture: {out / 'profile.png'}, Chrome trace: {out / 'trace.json'}", soft_wrap=True)
 

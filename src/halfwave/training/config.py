@@ -115,9 +115,12 @@ class TrainConfig(BaseModel):
     @field_validator("policy", mode="before")
     @classmethod
     def _known_policy(cls, policy: Policy | dict[str, Any] | None) -> dict[str, Any] | None:
-        if policy is None:
-            return None
-        return (policy if isinstance(policy, Policy) else Policy.from_dict(policy)).to_dict()
+        if policy is None or isinstance(policy, Policy):
+            return None if policy is None else policy.to_dict()
+        try:
+            return Policy.from_dict(policy).to_dict()
+        except TypeError:
+            raise ValueError(f"expected the object that Policy.to_dict gives, got {policy!r}") from None
 
     @field_validator("dtype")
     @classmethod
