@@ -97,10 +97,10 @@ def test_train_with_a_precision_plan(command, fails, dataset, tmp_path):
     plan = plan_precision(hw.FNO((4, 4), 1, 1, 6, n_layers=2), dataset)
     plan.save(tmp_path / "plan.json")
     tiny = ["--epochs", "1", "--batch-size", "4", "--arguments", "n_modes=[4,4]", "hidden_channels=6", "n_layers=2"]
-    train = ["train", "darcy", "--data", dataset, "--out", tmp_path / "run", *tiny, "--plan"]
+    train = ["train", "darcy", "--data", dataset, "--out", tmp_path / "run", *tiny, "--policy"]
     code, _, err = command(*train, tmp_path / "plan.json")
     assert code == 0, err
     assert hw.load(tmp_path / "run" / "model.safetensors").model.policy == plan.policy
-    fails(2, "--plan and --precision are both given", *train, tmp_path / "plan.json", "--precision", "amp")
+    fails(2, "--policy is given and --precision is amp", *train, tmp_path / "plan.json", "--precision", "amp")
     (tmp_path / "other.json").write_text("[]")
     fails(1, "other.json is not a precision plan", *train, tmp_path / "other.json")

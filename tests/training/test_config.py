@@ -89,7 +89,7 @@ def test_a_planned_policy_is_part_of_the_config(tmp_path):
         ({"precision": "planned"}, "precision is planned and policy is not given"),
         (
             {"precision": "mixed", "policy": Policy()},
-            "precision is mixed and policy is given: expected precision=planned",
+            "precision is mixed and policy is given: expected",
         ),
         ({"precision": "planned", "policy": Policy(), "dtype": "bf16"}, "dtype is given but precision is planned"),
         ({"precision": "planned", "policy": {"speed": "fp16"}}, "unknown policy field 'speed'"),

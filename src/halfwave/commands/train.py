@@ -32,8 +32,8 @@ class TrainBase:
     """Run directory; by default runs/RECIPE-PRECISION. An interrupted run in it resumes."""
     arguments: tuple[str, ...] = ()
     """Arguments of the model to change, as KEY=VALUE: hidden_channels=64 n_modes=[32,32]."""
-    plan: Path | None = None
-    """Precision plan (the JSON of `plan_precision`): trains with --precision planned."""
+    policy: Path | None = None
+    """File of a precision plan (`PrecisionPlan.save`): trains with --precision planned."""
     seeds: int = 1
     """Train so many times, from --seed on, and report mean and deviation."""
 
@@ -66,14 +66,15 @@ class TrainBase:
         return {name: getattr(self, name) for name in _options() if getattr(self, name) is not None}
 
     def _planned(self) -> dict[str, Any]:
-        """What --plan says of the precision."""
-        if self.plan is None:
+        """What --policy says of the precision."""
+        if self.policy is None:
             return {}
-        if self._given().get("precision", PLANNED) != PLANNED:
-            raise UsageError("--plan and --precision are both given: expected one of the two")
-        values = read_json(self.plan)
+        given = self._given().get("precision", PLANNED)
+        if given != PLANNED:
+            raise UsageError(f"--policy is given and --precision is {given}: expected planned")
+        values = read_json(self.policy)
         if not isinstance(values, dict) or not isinstance(values.get("policy"), dict):
-            raise InputError(f"{self.plan} is not a precision plan: it has no object 'policy'")
+            raise InputError(f"{self.policy} is not a precision plan: it has no object 'policy'")
         return {"precision": PLANNED, "policy": values["policy"]}
 
 

@@ -131,7 +131,7 @@ class PrecisionPlan:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the plan as JSON: `halfwave train --plan` reads it."""
+        """Write the plan as JSON: `halfwave train --policy` reads it."""
         write_json(path, self.to_dict())
 
     def __str__(self) -> str:
