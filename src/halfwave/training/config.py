@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
-from halfwave.precision import NAMES, Policy, Schedule
+from halfwave.precision import BLOCKS, NAMES, Policy, Schedule
 from halfwave.precision.stabilizers import check_stabilizer
 
 SCHEDULE = "schedule"
@@ -47,7 +47,7 @@ class TrainConfig(BaseModel):
     seed: int = Field(0, ge=0)
 
     precision: str = "mixed"
-    """full, amp, half, mixed, schedule (the paper's 25% mixed, 50% amp, 25% full), or planned (see policy)."""
+    """full, amp, half, mixed; schedule (the paper's 25% mixed, 50% amp, 25% full); planned (see policy); or HHF, ..."""
     policy: dict[str, Any] | None = None
     """With precision=planned: the policy, a format for each role and layer, as `Policy.to_dict` gives it."""
     phases: tuple[tuple[float, str], ...] | None = None
@@ -107,9 +107,9 @@ class TrainConfig(BaseModel):
     @field_validator("precision")
     @classmethod
     def _known_precision(cls, precision: str) -> str:
-        accepted = (*NAMES, SCHEDULE, PLANNED)
-        if precision not in accepted:
-            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join(accepted)}")
+        named = (*NAMES, SCHEDULE, PLANNED)
+        if precision not in (*named, *BLOCKS):
+            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join(named)}")
         return precision
 
     @field_validator("policy", mode="before")
