@@ -46,6 +46,13 @@ class TrainConfig(BaseModel):
 
     data: str | None = None
     """Dataset file or directory, of any format that `halfwave.data.open_any` reads."""
+    model: str = "FNO"
+    """Class of the model: FNO, TFNO, SFNO, GINO, UNet."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the model; in_channels and out_channels follow the data where they are not given."""
+    recipe: str | None = None
+    """Name of the recipe that these settings came from, for the record."""
+
     live: LiveData | None = None
     """Instead of a file: samples from a solver while training."""
     test_data: str | None = None
@@ -60,12 +67,6 @@ class TrainConfig(BaseModel):
     """Resample the fields linearly to so many points a side."""
     steps: tuple[int, int] = (0, -1)
     """Input and output step of a file that depends on time, counted from either end."""
-    model: str = "FNO"
-    """Class of the model: FNO, TFNO, SFNO, GINO, UNet."""
-    arguments: dict[str, Any] = Field(default_factory=dict)
-    """Arguments of the model; in_channels and out_channels follow the data where they are not given."""
-    recipe: str | None = None
-    """Name of the recipe that these settings came from, for the record."""
 
     epochs: int = Field(30, ge=1)
     batch_size: int = Field(8, ge=1)

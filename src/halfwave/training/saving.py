@@ -1,7 +1,8 @@
 """save and load: a model in one sealed safetensors file, with all that is needed to build it again.
 
 The file's JSON holds the model's class and arguments, its policy, the normalizers and the cloud encoder of an
-`Operator`, the version of the library, and whatever the caller adds. Loading executes nothing from the file and unpickles nothing.
+`Operator`, the version of the library, and whatever the caller adds. Loading executes nothing from the file and
+unpickles nothing.
 """
 
 from __future__ import annotations
