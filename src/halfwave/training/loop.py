@@ -51,7 +51,6 @@ class Loop:
         self.position = Position()
         self.monitor = RangeMonitor(engine.operator.model)
         self.recorder = Recorder(keeper.run_dir, writes=self.fabric.is_global_zero)
-        self._warm: set[str] = set()  # policies under which this process has run an update
 
     def resume(self) -> None:
         """Go to the newest checkpoint, if there is one."""
@@ -135,7 +134,7 @@ class Loop:
         start = time.perf_counter()  # throughput is that of steps with data in memory
         policy = self._policy.name
         if self._measures(len(group)):
-            # A resumed process has empty caches, and a cloud of its own in each batch: fill them for either.
+            # What is counted must not depend on whether this process has just resumed, with empty caches.
             self.engine.warm_up(batches, total)
             update, measured = self.engine.measured_update(batches, total, interrupted)
             self.position.measured[policy] = [
@@ -145,23 +144,21 @@ class Loop:
             update = self.engine.update(batches, total, interrupted)
             synchronize()
             self.recorder.time(total, time.perf_counter() - start)
-        self._warm.add(policy)
         self.position.seconds += time.perf_counter() - begun
         return update
 
     def _measures(self, group: int) -> bool:
-        """Bytes are counted once per policy: every update of a policy holds the same.
+        """Bytes are counted once per policy: every update of a policy holds the same, clouds of other sizes apart.
 
-        Not when caches are still empty, nor at the very first update, when the optimizer has no state yet; but at the
-        last update of an epoch in any case, so that every row has its figures.
+        Not at the very first update, when the optimizer has no state yet, unless it is the last one of its epoch too,
+        as every row has its figures. The position alone decides, so that a resumed run has the same ones.
         """
         if self.config.compile or self.config.strategy == "fsdp":
             return False  # their allocations do not pass the dispatcher
         known = self.position.measured.get(self._policy.name)
         if known is not None and (known[2] > 0 or self.position.step == 0):
             return False
-        last = self.position.batch + group >= self.batches
-        return last or (self.position.step > 0 and self._policy.name in self._warm)
+        return self.position.step > 0 or self.position.batch + group >= self.batches
 
     @property
     def _policy(self) -> Policy:
