@@ -23,6 +23,7 @@ from halfwave.precision.stabilizers import check_stabilizer
 
 ROLES = ("forward_transform", "contraction", "inverse_transform", "pointwise", "weights")
 NAMES = ("full", "amp", "half", "mixed")
+BLOCKS = ("FFF", "FFH", "FHF", "FHH", "HFF", "HFH", "HHF", "HHH")
 _SPECTRAL = ("forward_transform", "contraction", "inverse_transform", "weights")
 _HALF_ROLES = {"full": (), "amp": ("pointwise",), "half": _SPECTRAL, "mixed": ROLES}
 
@@ -57,10 +58,15 @@ class Policy:
         stabilizer: str = "auto",
         device: torch.device | str = "cpu",
     ) -> Policy:
-        """One of the paper's four methods; `dtype` is what half means, by default what `device` does fast."""
-        if name not in NAMES:
+        """One of the paper's four methods, or a setting of its block ablation such as ``"HHF"`` (see `block`).
+
+        `dtype` is what half means, by default what `device` does fast.
+        """
+        if name not in (*NAMES, *BLOCKS):
             raise ValueError(f"unknown precision {name!r}: expected one of {', '.join(NAMES)}")
         half = default_half(device) if dtype is None else _as_format(dtype)
+        if name in BLOCKS:
+            return cls.block(name, half, stabilizer)
         roles = dict.fromkeys(_HALF_ROLES[name], half.name)
         return cls(**roles, stabilizer=stabilizer, name=name)
 

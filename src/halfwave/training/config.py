@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
-from halfwave.precision import NAMES, Policy, Schedule
+from halfwave.precision import BLOCKS, NAMES, Policy, Schedule
 from halfwave.precision.stabilizers import check_stabilizer
 
 SCHEDULE = "schedule"
@@ -46,7 +46,7 @@ class TrainConfig(BaseModel):
     seed: int = Field(0, ge=0)
 
     precision: str = "mixed"
-    """full, amp, half, mixed, or schedule (the paper's 25% mixed, 50% amp, 25% full)."""
+    """full, amp, half, mixed, or schedule (the paper's 25% mixed, 50% amp, 25% full); or a block setting like HHF."""
     phases: tuple[tuple[float, str], ...] | None = None
     """With precision=schedule: other phases, as pairs (fraction, policy)."""
     dtype: str | None = None
@@ -104,7 +104,7 @@ class TrainConfig(BaseModel):
     @field_validator("precision")
     @classmethod
     def _known_precision(cls, precision: str) -> str:
-        if precision not in (*NAMES, SCHEDULE):
+        if precision not in (*NAMES, SCHEDULE, *BLOCKS):
             raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join((*NAMES, SCHEDULE))}")
         return precision
 
