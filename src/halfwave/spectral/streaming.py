@@ -92,8 +92,13 @@ def choose_slices(
         return ()
 
     def fits(slices: Slices) -> bool:
-        small = slice_bytes is None or temporary_bytes(steps, inputs, sizes, slices, itemsize) <= slice_bytes
-        return small and holds(slices)
+        return (slice_bytes is None or working_bytes(slices) <= slice_bytes) and holds(slices)
+
+    def working_bytes(slices: Slices) -> int:
+        # What only one operand's slice could make smaller counts too: without it, all is "made once".
+        return temporary_bytes(steps, inputs, sizes, slices, itemsize) + once_bytes(
+            steps, inputs, sizes, slices, itemsize
+        )
 
     def holds(slices: Slices) -> bool:
         return memory_limit is None or bound_bytes(steps, inputs, output, sizes, slices) <= memory_limit
@@ -141,6 +146,14 @@ def temporary_bytes(
         total += 2 * size_of(step.right_subscripts, part) if step.right in order.changing else 0
         total += size_of(step.subscripts, part)
     return total * itemsize
+
+
+def once_bytes(
+    steps: tuple[Step, ...], inputs: tuple[str, ...], sizes: Mapping[str, int], slices: Slices, itemsize: int
+) -> int:
+    """What is made from weights before the first slice and stays until the last."""
+    part = _part_sizes(steps, sizes, ())
+    return itemsize * sum(size_of(step.subscripts, part) for _, step in schedule(steps, inputs, slices).once)
 
 
 def bound_bytes(
