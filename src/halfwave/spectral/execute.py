@@ -41,6 +41,8 @@ def execute(
     operands = [data, *tensors[1:]]
     _check_shapes(plan, operands)
     if torch.compiler.is_compiling():
+        if plan.memory_limit is not None:
+            raise ValueError("memory_limit cannot be held inside torch.compile, which plans memory by itself")
         result = checkpoint(_whole, plan, formats, *operands, use_reentrant=False)
         return result.movedim(-2, pair_axis).contiguous()
     return _Streamed.apply(plan, formats, pair_axis, *operands)

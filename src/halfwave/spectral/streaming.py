@@ -23,8 +23,9 @@ Slices = tuple[tuple[str, int], ...]
 # What a slice takes in the backward pass, in units of what its steps read and write in the forward pass: the tensors
 # that autograd keeps, their gradients, and a copy of one of each on the way. Measured: 1.2 to 2.1.
 _BACKWARD = 3
-# The same for what is made once: loaded, expanded to blocks, its gradient and the gradient's running sum.
-_ONCE = 7
+# The same for what is made once: loaded (1), expanded to blocks (2), their gradient, its running sum (2 each), and the
+# way back through the expansion (1).
+_ONCE = 8
 # Bytes of a number in the widest format of a step: half-precision products may run in fp32.
 _WIDE = 4
 # Slices that would repeat more than this share of the work are not made for the sake of a cache.
@@ -95,7 +96,7 @@ def choose_slices(
         return (slice_bytes is None or working_bytes(slices) <= slice_bytes) and holds(slices)
 
     def working_bytes(slices: Slices) -> int:
-        # What only one operand's slice could make smaller counts too: without it, all is "made once".
+        # Without slices all that weights make is made once: not counting it would hide a whole dense weight.
         return temporary_bytes(steps, inputs, sizes, slices, itemsize) + once_bytes(
             steps, inputs, sizes, slices, itemsize
         )
