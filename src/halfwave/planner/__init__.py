@@ -2,5 +2,6 @@
 
 from halfwave.planner.certificate import BlockCertificate, Certificate
 from halfwave.planner.certify import certify
+from halfwave.planner.memory import MemoryPlan, plan_memory
 
-__all__ = ["BlockCertificate", "Certificate", "certify"]
+__all__ = ["BlockCertificate", "Certificate", "MemoryPlan", "certify", "plan_memory"]

@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from halfwave.numerics import Arithmetic, arithmetic, get_format
+from halfwave.numerics import Arithmetic, arithmetic, get_format, kind_of
 from halfwave.spectral.contraction import contract_dense
 from halfwave.spectral.execute import execute
 from halfwave.spectral.plan import ContractionPlan, Objective, plan_contraction
@@ -169,7 +169,7 @@ def _sizes(pairs: Tensor) -> tuple[int, ...]:
 
 def _slice_bytes(tensor: Tensor) -> int | None:
     """Slices that fit a cache on a CPU; elsewhere, and for the compiler, one piece."""
-    return SLICE_BYTES if tensor.device.type == "cpu" and not torch.compiler.is_compiling() else None
+    return SLICE_BYTES if kind_of(tensor.device) == "cpu" and not torch.compiler.is_compiling() else None
 
 
 @torch.compiler.assume_constant_result

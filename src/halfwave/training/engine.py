@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from halfwave.models import set_precision
+from halfwave.models.recompute import recompute_blocks
 from halfwave.precision import Policy
 from halfwave.training.config import TrainConfig
 from halfwave.training.devices import add_up, distribute, like, whole
@@ -25,7 +26,6 @@ from halfwave.training.losses import Loss
 from halfwave.training.measures import StepMeasure, measure
 from halfwave.training.operator import Operator
 from halfwave.training.randomness import random_states, restore_random_states
-from halfwave.training.recompute import recompute_blocks
 from halfwave.training.saving import load_tensors
 
 
