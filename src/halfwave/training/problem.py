@@ -9,6 +9,7 @@ from halfwave.data import Dataset, LiveDataset, PointDataset, fit_normalizers, l
 from halfwave.data.registry import build_generator
 from halfwave.errors import InputError
 from halfwave.models import GINO, MODELS, NeuralOperator, build_model
+from halfwave.models.graph_cache import GraphCache
 from halfwave.training.cloud_encoder import find_features, fit_clouds
 from halfwave.training.cloud_samples import CloudSamples
 from halfwave.training.config import TrainConfig
@@ -100,7 +101,7 @@ class CloudProblem:
 
     def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool) -> Operator:
         if config.graph_cache is not None and isinstance(model, GINO):
-            model.cache.max_bytes = config.graph_cache << 20
+            model.cache = GraphCache(config.graph_cache << 20)
         features = find_features(self.dataset, config.features)
         samples = self.dataset.train if fit else [self.dataset.train[0]]
         encoder, normalizer = fit_clouds(samples, _latent(config), features)
