@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from halfwave.data import ReadOptions
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
@@ -18,7 +19,25 @@ from halfwave.precision.stabilizers import check_stabilizer
 SCHEDULE = "schedule"
 PLANNED = "planned"
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
-FREE_ON_RESUME = ("data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep")
+FREE_ON_RESUME = (
+    "data", "test_data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep",
+)  # fmt: skip
+
+
+class LiveData(BaseModel):
+    """Samples that a solver makes while training, new ones in each epoch; see `halfwave.data.live`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    generator: str
+    """Name of a generator: shallow-water, ..."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """Of the generator, such as resolution."""
+    n_train: int = Field(120, ge=1)
+    """Samples of an epoch; sample i of epoch e depends on the seed, e and i alone."""
+    n_test: int = Field(20, ge=1)
+    """Samples for testing, the same in all epochs."""
+    seed: int = Field(0, ge=0)
 
 
 class TrainConfig(BaseModel):
@@ -26,8 +45,8 @@ class TrainConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
 
-    data: str
-    """Dataset file (HDF5)."""
+    data: str | None = None
+    """Dataset file or directory, of any format that `halfwave.data.open_any` reads."""
     model: str = "FNO"
     """Class of the model: FNO, TFNO, SFNO, GINO, UNet."""
     arguments: dict[str, Any] = Field(default_factory=dict)
@@ -35,15 +54,37 @@ class TrainConfig(BaseModel):
     recipe: str | None = None
     """Name of the recipe that these settings came from, for the record."""
 
+    live: LiveData | None = None
+    """Instead of a file: samples from a solver while training."""
+    test_data: str | None = None
+    """A separate file with the test samples."""
+    n_train: int | None = Field(None, ge=1)
+    """Use no more than so many train samples of the file."""
+    n_test: int | None = Field(None, ge=1)
+    """Use no more than so many test samples of the file."""
+    subsample: int = Field(1, ge=1)
+    """Keep every n-th point of each axis, or of a point cloud."""
+    resolution: int | None = Field(None, ge=2)
+    """Resample the fields linearly to so many points a side."""
+    steps: tuple[int, int] = (0, -1)
+    """Input and output step of a file that depends on time, counted from either end."""
+
     epochs: int = Field(30, ge=1)
     batch_size: int = Field(8, ge=1)
     """Samples of one batch, over all devices."""
     learning_rate: float = Field(2e-3, gt=0)
     weight_decay: float = Field(1e-4, ge=0)
     scheduler: Literal["cosine", "constant"] = "cosine"
-    loss: Literal["l2", "h1"] = "l2"
+    loss: Literal["l2", "h1", "area-l2"] = "l2"
+    """Relative L2 or H1 on fields; l2 or area-l2 (points weighted by their area) on point clouds."""
     normalise: bool = True
     """Fit per-channel normalizers on the train split and keep them with the model."""
+    latent_resolution: int | None = Field(None, ge=2)
+    """Of point clouds: nodes a side of the latent grid, 16 by default."""
+    features: tuple[str, ...] = ()
+    """Of point clouds: parameters of a body that are inputs beside its shape, such as velocity."""
+    graph_cache: int | None = Field(None, ge=0)
+    """Of point clouds: MiB of neighbourhoods that are kept rather than searched again, 256 by default."""
     seed: int = Field(0, ge=0)
 
     precision: str = "mixed"
@@ -97,6 +138,18 @@ class TrainConfig(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             raise InputError(_one_line(error)) from None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> TrainConfig:
+        if (self.data is None) == (self.live is None):
+            given = "both were given" if self.data is not None else "none was given"
+            raise ValueError(f"expected a dataset file, or live data: {given}")
+        file_only = ("test_data", "n_train", "n_test", "resolution")
+        asked = [name for name in file_only if getattr(self, name) is not None]
+        if self.live is not None and (asked or self.subsample > 1 or self.steps != (0, -1)):
+            name = next(iter(asked), "subsample" if self.subsample > 1 else "steps")
+            raise ValueError(f"{name} is for files: expected none with live data, which has its own")
+        return self
 
     @field_validator("arguments")
     @classmethod
@@ -157,6 +210,11 @@ class TrainConfig(BaseModel):
                 raise InputError(f"{name} is given but precision is planned: the policy says it all")
         return Policy.from_dict(self.policy)
 
+    def read_options(self) -> ReadOptions:
+        """How the data file is read."""
+        test = None if self.test_data is None else Path(self.test_data)
+        return ReadOptions(test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps)
+
     def _policy(self, name: str, device: str) -> Policy:
         return Policy.named(name, self.dtype, self.stabilizer, device)
 
@@ -187,7 +245,7 @@ def read_config(path: str | Path) -> TrainConfig:
 
 def _one_line(error: ValidationError) -> str:
     first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"])
+    name = ".".join(str(part) for part in first["loc"]) or "data"
     if first["type"] == "extra_forbidden":
         return f"unknown field {name!r}: expected one of {', '.join(TrainConfig.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")
