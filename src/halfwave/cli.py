@@ -27,6 +27,7 @@ COMMANDS = {
     "predict": "apply a trained operator to the fields of a file",
     "bench": "this library against neuraloperator in one run, as ratios",
     "reproduce": "the tables and figures of the paper, measured here",
+    "report": "all results as one page, the paper's figures beside ours",
     "bounds": "what grid and number format can cost: bounds, and measured errors",
 }
 
