@@ -13,7 +13,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure, FigureBase
-from matplotlib.ticker import NullFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
 from halfwave.report.summary import Panel, Series
 
@@ -89,13 +89,16 @@ def _categories(panel: Panel) -> dict[str, float]:
 def _label(axes: Axes, panel: Panel, categories: list[str]) -> None:
     axes.set_title("\n".join(textwrap.wrap(panel.title, 56)))
     axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
-    axes.margins(x=0.06)
+    balls = any(series.style == "balls" for series in panel.series)
+    axes.margins(*((0.15, 0.2) if balls else (0.06, 0.05)))
     if panel.ylog:
         axes.set_yscale("log")
     if categories:
         _name_categories(axes, categories)
     elif panel.xlog:
         _log_axis(axes, sorted({float(x) for series in panel.series for x in series.x}))
+    elif all(float(x).is_integer() for series in panel.series for x in series.x):
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.grid(True, which="major", axis="y" if categories else "both", color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
@@ -157,7 +160,7 @@ def _draw_bars(axes: Axes, series: Series, places: list[float], index: int, plac
     )
     for position, height in zip(positions, heights, strict=True):
         if math.isnan(height):
-            axes.text(position, 0.0, "×", color=colour, ha="center", va="bottom", transform=axes.get_xaxis_transform())
+            axes.text(position, 0.0, "×", color=colour, size=13, ha="center", transform=axes.get_xaxis_transform())
 
 
 def _draw_balls(axes: Axes, series: Series, positions: list[float], index: int, largest: float) -> None:
@@ -180,9 +183,10 @@ def _finite(values: Sequence[float]) -> list[float]:
 
 
 def _legend_columns(panel: Panel) -> int:
-    """As many as fit: a column takes its longest label and the mark before it."""
+    """As many as fit, where a column takes its longest label and the mark before it, and lines of equal length."""
     longest = max(len(series.label) for series in panel.series) + 7
-    return max(1, min(4, len(panel.series), 66 // longest))
+    most = max(1, min(4, 66 // longest))
+    return -(-len(panel.series) // -(-len(panel.series) // most))
 
 
 def _legend_lines(panel: Panel) -> int:

@@ -93,7 +93,7 @@ img { display: block; width: 100%; height: auto; background: #fff; border: 1px s
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); }
 section { border-top: 1px solid var(--line); margin-top: 2.5rem; padding-top: 1.5rem; }
 .verdict { background: var(--card); border-left: 4px solid currentColor; padding: .6rem .9rem; max-width: none; }
-.verdict span { color: var(--ink); }
+.verdict span:not(.badge) { color: var(--ink); }
 .badge { display: inline-block; font-size: .8125rem; font-weight: 600; line-height: 1.4; padding: 0 .55em;
   border: 1px solid currentColor; border-radius: 1em; white-space: nowrap; }
 .confirmed { color: var(--good); } .not-confirmed { color: var(--bad); }
@@ -102,10 +102,11 @@ section { border-top: 1px solid var(--line); margin-top: 2.5rem; padding-top: 1.
 .counts li { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .4rem .9rem; }
 .counts b { font-size: 1.35rem; display: block; line-height: 1.2; }
 .list { list-style: none; padding: 0; margin: 1rem 0; }
-.list li { display: grid; grid-template-columns: 8.5rem 12.5rem 1fr; gap: .1rem .75rem; padding: .3rem 0;
+.list li { display: grid; grid-template-columns: 10.5rem 12.5rem 1fr; gap: .1rem .75rem; padding: .3rem 0;
   border-bottom: 1px solid var(--line); align-items: baseline; }
 .list .badge { justify-self: start; }
 @media (max-width: 44rem) { .list li { grid-template-columns: auto 1fr; }
-  .list li span:last-child { grid-column: 1 / 3; } }
+  .list li span:last-child { grid-column: 1 / 3; }
+  tbody th { white-space: normal; max-width: 7.5rem; } th, td { padding: .3rem .5rem; } }
 @media print { section { break-before: page; } .scroll { overflow: visible; } th, td { padding: .15rem .4rem; } }
 """
