@@ -28,6 +28,7 @@ COMMANDS = {
     "bench": "this library against neuraloperator in one run, as ratios",
     "profile": "where time and memory of a training step go, by module, by kernel",
     "reproduce": "the tables and figures of the paper, measured here",
+    "report": "all results as one page, the paper's figures beside ours",
     "bounds": "what grid and number format can cost: bounds, and measured errors",
 }
 
