@@ -72,9 +72,27 @@ def test_config_builds_the_same_model_again():
     assert torch.equal(again(x), model(x))
 
 
+@pytest.mark.parametrize("kind", ["cp", "tucker", "tt", None])
+def test_settings_of_the_contraction_reach_every_layer_and_the_config(kind):
+    """The same model whatever the order, the option of the paper and the limit; all of them are in its config."""
+    plain = _model(factorization=kind, rank=0.5)
+    settings = {"contraction": "memory", "complex_mode": "B", "memory_limit": 10**6}
+    model = _model(factorization=kind, rank=0.5, **settings)
+    again = build_model("FNO", model.config)
+    assert {name: again.config[name] for name in settings} == settings
+    assert all(block.conv.weight.settings.memory_limit == 10**6 for block in again.blocks)
+    again.load_state_dict(plain.state_dict())
+    x = torch.randn(2, 1, 16, 16)
+    torch.testing.assert_close(again(x), plain(x), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="memory_limit of 1000 bytes cannot be held"):
+        _model(factorization=kind, rank=0.5, memory_limit=1000)(x)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: FNO((4, 4), 1, 1, 8, complex_mode="D"), "unknown complex_mode 'D': expected one of A, B, C"),
+        (lambda: FNO((4, 4), 1, 1, 8, contraction="time"), "unknown objective 'time': expected one of memory, flops"),
         (lambda: FNO((4, 4), 1, 1, 8, fno_skip="dense"), "unknown skip 'dense'"),
         (lambda: FNO((4, 4), 1, 1, 0), "hidden_channels must be a positive integer, got 0"),
         (lambda: FNO((4, 4), 1, 1, 8, positional_embedding="rope"), "unknown positional_embedding 'rope'"),

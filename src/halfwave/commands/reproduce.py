@@ -42,7 +42,7 @@ class Reproduce:
             results_console().print(self._list())
             return
         names = available() if self.name == ALL else [self.name]
-        experiments = [as_usage(lambda name=name: get_experiment(name)) for name in names]
+        experiments = as_usage(lambda: [get_experiment(name) for name in names])
         if scale == "paper":
             log_console().print(str(plan_trainings(experiments, scale)), soft_wrap=True, markup=False)
         failed = [experiment.name for experiment in experiments if not self._reproduce(experiment, scale)]

@@ -28,6 +28,6 @@ What experiments share, so that nothing is made twice:
   should hold all that takes turns, and return one row for each.
 - `halfwave.training`: `LiveBytes`, `measure_step`, `evaluate` (with a resolution), `samples_per_second`.
 
-Budgets: at `smoke` an experiment takes 5 to 10 seconds and shows that it runs; at `small` about 100 seconds on two cores,
-shared trainings counted once; `paper` is the paper's setting.
+Budgets: at `smoke` an experiment takes 5 to 10 seconds and shows that it runs; at `small` about 100 seconds on two
+cores, shared trainings counted once; `paper` is the paper's setting.
 """

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from halfwave.data import Dataset, PointDataset, build_generator, generate, open_any
 from halfwave.files import read_json, write_json
 from halfwave.models.recipes import Recipe
-from halfwave.training import Operator, RunResult, TrainConfig, load, train
+from halfwave.training import RunResult, TrainConfig, load, train
 from halfwave.training.comparison import compare_steps
 from halfwave.training.config import FREE_ON_RESUME
 from halfwave.training.nonfinite import NonFiniteError
@@ -70,8 +72,8 @@ class Trained:
         """The rows of metrics.csv, those before a divergence included."""
         return read_metrics(self.run_dir) if (self.run_dir / "metrics.csv").exists() else []
 
-    def operator(self) -> Operator:
-        """The trained model with its normalizers."""
+    def operator(self) -> nn.Module:
+        """The trained model, from data units to data units."""
         return load(self.run_dir / "model.safetensors")
 
 

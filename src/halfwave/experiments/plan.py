@@ -49,9 +49,9 @@ class Plan:
         lines += [f"  {_describe(plan)}" for plan in self.trainings]
         known = [plan.peak_bytes for plan in self.trainings if plan.peak_bytes]
         if known:
-            lines.append(f"memory: at most {max(known) / 1e9:.1f} GB of tensors at once")
+            lines.append(f"memory: at most {max(known) / 1e6:,.0f} MB of tensors at once")
             lines.append(
-                f"time: at least {self.seconds / 3600:.1f} hours on this machine "
+                f"time: at least {self.seconds / 3600:,.2g} hours on this machine "
                 f"({self.rate / 1e9:.0f} GFLOP/s in fp32), without making the data"
             )
         return "\n".join(lines)
@@ -105,7 +105,7 @@ def _shapes(training: Training) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _describe(plan: TrainingPlan) -> str:
     training = plan.training
-    memory = "memory not known beforehand" if plan.peak_bytes is None else f"{plan.peak_bytes / 1e9:.2f} GB"
+    memory = "memory not known beforehand" if plan.peak_bytes is None else f"{plan.peak_bytes / 1e6:,.1f} MB"
     work = "" if plan.flops is None else f", {plan.flops / 1e9:.1f} GFLOP a step"
     changes = "".join(f", {name}={value}" for name, value in training.changes.items())
     name = f"{training.recipe.name}, {training.precision}, seed {training.seed}{changes}"

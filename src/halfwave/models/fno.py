@@ -17,6 +17,7 @@ from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
 from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.modes import Layout, check_modes
+from halfwave.spectral.plan import ComplexMode, Objective
 from halfwave.spectral.ranks import Rank
 from halfwave.spectral.transform_plan import Backend
 
@@ -37,6 +38,7 @@ class FNO(NeuralOperator):
         channel_mlp_expansion: width of the blocks' MLP relative to the blocks; None leaves it out.
         domain_padding: fraction of the grid added as zeros on both sides of each axis, for non-periodic problems.
         factorization, rank, separable, implementation: of the spectral weights, as in `SpectralConv`.
+        contraction, complex_mode, memory_limit: of each layer's contraction, as in `SpectralConv`.
         precision: a `Policy` or the name of one.
         backend: of the Fourier transform, ``"gemm"``, ``"fft"`` or ``"auto"``.
         layout: ``"neuralop"`` repeats its treatment of odd grids, for carried-over weights.
@@ -61,6 +63,9 @@ class FNO(NeuralOperator):
         rank: Rank = 1.0,
         separable: bool = False,
         implementation: Implementation = "factorized",
+        contraction: Objective = "flops",
+        complex_mode: ComplexMode = "C",
+        memory_limit: int | None = None,
         precision: str | Policy = "full",
         backend: Backend = "auto",
         layout: Layout = "exact",
@@ -87,6 +92,9 @@ class FNO(NeuralOperator):
                 rank=rank,
                 separable=separable,
                 implementation=implementation,
+                contraction=contraction,
+                complex_mode=complex_mode,
+                memory_limit=memory_limit,
                 backend=backend,
                 layout=layout,
             ),

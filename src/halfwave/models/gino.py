@@ -17,7 +17,7 @@ from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
 from halfwave.models.block import SkipName, build_blocks
 from halfwave.models.graph import Graph, pack_graphs
-from halfwave.models.graph_cache import GraphCache
+from halfwave.models.graph_cache import GraphCache, GraphSource
 from halfwave.models.graph_kernel import GraphKernel, Reduction, TransformType
 from halfwave.models.neighbours import check_points
 from halfwave.models.packing import read_offsets
@@ -135,7 +135,7 @@ class GINO(NeuralOperator):
         self.gno_coord_dim, self.n_dim = gno_coord_dim, len(modes)
         self.in_gno_radius, self.out_gno_radius = in_gno_radius, out_gno_radius
         self.out_gno_tanh = out_gno_tanh
-        self.cache = GraphCache()
+        self.cache: GraphSource = GraphCache()
         latent_channels = in_channels if in_gno_transform_type.startswith("nonlinear") else fno_in_channels
         embeddings = [
             CoordinateEmbedding(gno_coord_dim, kind, gno_embed_channels, gno_embed_max_positions)
@@ -219,6 +219,31 @@ class GINO(NeuralOperator):
             raise ValueError("output_offsets is a mapping: expected output_queries to be one with the same keys")
         return self._to_points(v, grids, self._points("output_queries", output_queries, output_offsets, points.count))
 
+    def build_graphs(
+        self,
+        input_geom: Tensor,
+        latent_queries: Tensor,
+        output_queries: Tensor | Mapping[str, Tensor],
+        *,
+        input_offsets: Tensor | None = None,
+        output_offsets: Tensor | Mapping[str, Tensor] | None = None,
+    ) -> list[Graph]:
+        """The graphs of a call with these points, in the order in which it asks `cache` for them."""
+        points = self._points("input_geom", input_geom, input_offsets)
+        grids = self._grids(latent_queries, points.count)
+        queries = output_queries if isinstance(output_queries, Mapping) else {"": output_queries}
+        offsets = output_offsets if isinstance(output_offsets, Mapping) else dict.fromkeys(queries, output_offsets)
+        outputs = [self._points("output_queries", q, offsets.get(key), points.count) for key, q in queries.items()]
+        return self._input_graphs(points, grids) + [g for out in outputs for g in self._output_graphs(grids, out)]
+
+    def _input_graphs(self, points: _PointSets, grids: _Grids) -> list[Graph]:
+        pairs = zip(points.parts(), grids.rows, strict=True)
+        return [self.cache.graph(p, grid, self.in_gno_radius) for p, grid in pairs]
+
+    def _output_graphs(self, grids: _Grids, outputs: _PointSets) -> list[Graph]:
+        pairs = zip(outputs.parts(), grids.rows, strict=True)
+        return [self.cache.graph(grid, p, self.out_gno_radius) for p, grid in pairs]
+
     def _points(self, name: str, points: Tensor, offsets: Tensor | None, count: int | None = None) -> _PointSets:
         """The point sets of a batch: packed, or one for all in neuraloperator's form; as many as `count`."""
         if offsets is None:
@@ -262,10 +287,7 @@ class GINO(NeuralOperator):
 
     def _to_grid(self, points: _PointSets, grids: _Grids, f: Tensor | None) -> Tensor:
         """(B, C, *grid): the input kernel, from the points to the grid of each geometry."""
-        graphs = [
-            self.cache.graph(p, grid, self.in_gno_radius) for p, grid in zip(points.parts(), grids.rows, strict=True)
-        ]
-        v = self.gno_in(pack_graphs(graphs), points.rows, grids.rows.flatten(0, 1), f)
+        v = self.gno_in(pack_graphs(self._input_graphs(points, grids)), points.rows, grids.rows.flatten(0, 1), f)
         v = v.unflatten(0, (points.count, -1)).permute(0, 2, 3, 1)
         return v.reshape(-1, v.shape[2], *grids.shape)
 
@@ -295,10 +317,7 @@ class GINO(NeuralOperator):
 
     def _to_points(self, v: Tensor, grids: _Grids, outputs: _PointSets) -> Tensor:
         """The output kernel and the projection: (B, C, *grid) to (B, m, O), or packed (Σm, O)."""
-        graphs = [
-            self.cache.graph(grid, p, self.out_gno_radius) for p, grid in zip(outputs.parts(), grids.rows, strict=True)
-        ]
-        graph: Graph = pack_graphs(graphs)
+        graph = pack_graphs(self._output_graphs(grids, outputs))
         f = v.flatten(2).unflatten(0, (grids.count, -1)).permute(0, 3, 1, 2).flatten(0, 1)
         rows = self.gno_out(graph, grids.rows.flatten(0, 1), outputs.rows, f)
         out: Tensor = self.projection(rows.permute(1, 2, 0)).transpose(1, 2)

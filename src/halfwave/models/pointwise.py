@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from halfwave.numerics import Arithmetic, arithmetic_of
+from halfwave.numerics import Arithmetic, arithmetic_of, kind_of
 from halfwave.precision import Policy, as_policy
 
 # Grid points times channels of one slice: two megabytes a tensor in fp32. Measured on 2 cores, a training step of
@@ -65,7 +65,7 @@ def apply_pointwise(
     """f(fields, parameters), or gelu of it, in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
     flat = [field.flatten(2) for field in fields]
     work = Pointwise(function, arith, len(flat), activate)
-    if flat[0].device.type == "cpu" and not torch.compiler.is_compiling():
+    if kind_of(flat[0].device) == "cpu" and not torch.compiler.is_compiling():
         out = _InSlices.apply(work, *flat, *parameters)
     elif torch.is_grad_enabled() and not torch.compiler.is_compiling():
         out = checkpoint(_whole, work, *flat, *parameters, use_reentrant=False)

@@ -57,7 +57,7 @@ def _draw_points(axes: Axes, series: Series, index: int) -> None:
     line = {"line": "-", "dashed": "--", "points": ""}[series.style]
     marker = "" if series.style == "dashed" else _MARKERS[index % len(_MARKERS)]
     axes.errorbar(
-        series.x,  # type: ignore[arg-type]
+        series.x,
         series.y,
         yerr=series.error,
         linestyle=line,
@@ -92,7 +92,7 @@ def _draw_balls(axes: Axes, series: Series, index: int) -> None:
     assert series.size is not None, "balls need sizes"
     largest = max(series.size)
     axes.scatter(
-        series.x,  # type: ignore[arg-type]
+        series.x,
         series.y,
         s=[_LARGEST_BALL * size / largest for size in series.size],
         alpha=0.65,
