@@ -90,5 +90,10 @@ def check_close(
 
 def _listed(percents: Mapping[str, float | None]) -> str:
     """ "+0.6% on Darcy flow and -0.1% on Navier-Stokes"; one that diverged has no number."""
-    parts = [f"{'lost' if percent is None else f'{percent:+.1f}%'} {where}" for where, percent in percents.items()]
+    parts = [f"{_signed(percent)} {where}" for where, percent in percents.items()]
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _signed(percent: float | None) -> str:
+    # Adding zero turns a rounded -0.0 into 0.0.
+    return "lost" if percent is None else f"{round(percent, 1) + 0.0:+.1f}%"
