@@ -95,7 +95,7 @@ def _on_a_square(name: str, scale: Scale, sizes: tuple[int, int], solved: Mappin
         "paper": {**_FNO, "n_modes": [64, 64], "factorization": "cp", "rank": 0.05},
     }[scale]
     resolution = {"smoke": 16, "small": 32, "paper": 128}[scale]
-    training = {**_TRAINING[scale], "loss": "h1"}
+    training = {**_TRAINING[scale], "loss": "h1", **({"epochs": 12} if scale == "small" and solved else {})}
     return _recipe(name, scale, "FNO", arguments, {"resolution": resolution, **solved}, sizes, training)
 
 

@@ -38,7 +38,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         if series.style == "bars":
             _draw_bars(axes, series, index, bars.index(series), len(bars))
         elif series.style == "balls":
-            _draw_balls(axes, series, index, _largest(panel))
+            _draw_balls(axes, series, index)
         else:
             _draw_points(axes, series, index)
     axes.set_title(panel.title, fontsize=11)
@@ -88,13 +88,9 @@ def _draw_bars(axes: Axes, series: Series, index: int, place: int, count: int) -
     axes.set_xticks(range(len(series.x)), [str(x) for x in series.x], rotation=30 if crowded else 0)
 
 
-def _largest(panel: Panel) -> float:
-    """Areas of a panel's balls are compared across its series."""
-    return max(size for series in panel.series for size in series.size or ())
-
-
-def _draw_balls(axes: Axes, series: Series, index: int, largest: float) -> None:
+def _draw_balls(axes: Axes, series: Series, index: int) -> None:
     assert series.size is not None, "balls need sizes"
+    largest = max(series.size)
     axes.scatter(
         series.x,
         series.y,
