@@ -25,7 +25,7 @@ def compare_steps(
     configs: Mapping[str, TrainConfig], dataset: Dataset, steps: int = 15, warm_up: int = 2
 ) -> dict[str, dict[str, float]]:
     """For each config: `peak_memory_bytes`, `activation_bytes`, `samples_per_second` of a training step."""
-    engines = {name: _engine(config, dataset) for name, config in configs.items()}
+    engines = {name: build_engine(config, dataset) for name, config in configs.items()}
     found: dict[str, dict[str, float]] = {}
     updates: dict[str, Callable[[], object]] = {}
     for name, engine in engines.items():
@@ -59,7 +59,8 @@ def take_turns(updates: Mapping[str, Callable[[], object]], steps: int) -> dict[
     return seconds
 
 
-def _engine(config: TrainConfig, dataset: Dataset) -> Engine:
+def build_engine(config: TrainConfig, dataset: Dataset) -> Engine:
+    """What one update of a config needs, without a run directory; its learning rate is the first of a long run."""
     seed_all(config.seed)
     fabric = Fabric(accelerator=config.accelerator, devices=1)
     loss = build_loss(config.loss, dataset.metadata)
