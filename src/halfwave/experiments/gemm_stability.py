@@ -39,15 +39,13 @@ class Transformed:
 
 
 def configurations(scale: Scale) -> list[Transformed]:
-    return [
-        Transformed(n, backend, n <= TRAINED_UP_TO[scale], half_training(raw_darcy(scale, n, _samples(scale, n)), backend=backend))
-        for n in GRIDS[scale]
-        for backend in BACKENDS
-    ]  # fmt: skip
+    return [_transformed(scale, n, backend) for n in GRIDS[scale] for backend in BACKENDS]
 
 
-def _samples(scale: Scale, resolution: int) -> tuple[int, int] | None:
-    return None if resolution <= TRAINED_UP_TO[scale] else (1, 1)
+def _transformed(scale: Scale, resolution: int, backend: str) -> Transformed:
+    trains = resolution <= TRAINED_UP_TO[scale]
+    recipe = raw_darcy(scale, resolution, None if trains else (1, 1))
+    return Transformed(resolution, backend, trains, half_training(recipe, backend=backend))
 
 
 def measure(transformed: Transformed, lab: Lab) -> list[dict[str, Any]]:

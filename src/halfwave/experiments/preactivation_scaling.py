@@ -87,8 +87,8 @@ def summarise(rows: list[Row]) -> Summary:
         (Panel("division before the transform", "S", "train loss, relative L2", tuple(series), xlog=True),),
         Verdict(_checks(found)),
         (
-            "The paper gives no numbers. 'Overflows from': the coarsest grid of those tried on which one forward pass of "
-            "the untrained model has inf or NaN.",
+            "The paper gives no numbers. 'Overflows from': the coarsest grid of those tried on which one forward pass "
+            "of the untrained model has inf or NaN.",
             "A normalised channel has rms 1, so its coefficients reach N at most: it cannot overflow below 256 x 256, "
             "and does beyond where one coefficient holds much of the field.",
         ),
@@ -134,7 +134,7 @@ EXPERIMENT = Experiment(
     name="preactivation-scaling",
     source="Text of appendix 'Numerical Stability: Pre-FFT Methods'",
     question="Is a division or a normalisation before the transform as good as tanh?",
-    claim="Accuracy falls as the divisor grows and nothing is learnt at 10^4; normalisation does not cure the overflow.",
+    claim="Accuracy falls as the divisor grows, nothing is learnt at 10^4; normalisation does not cure the overflow.",
     measures=(*MEASURES, Measure("overflows_from", "points a side of the coarsest grid whose forward pass overflows")),
     configurations=configurations,
     measure=measure,
