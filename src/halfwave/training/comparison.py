@@ -67,7 +67,7 @@ def _batch(config: TrainConfig, dataset: AnyDataset, engine: Engine) -> Batch:
 def _engine(config: TrainConfig, dataset: AnyDataset) -> Engine:
     seed_all(config.seed)
     fabric = Fabric(accelerator=config.accelerator, devices=1)
-    loss = problem_of(dataset).loss(config.loss)
+    loss = problem_of(dataset).loss(config)
     engine = Engine(fabric, build_operator(config, dataset), loss, config, total_steps=1000)
     engine.set_policy(config.build_schedule(fabric.device.type).policy_at(0.0))
     return engine
