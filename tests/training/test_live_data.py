@@ -12,7 +12,8 @@ from halfwave.training.problem import open_data
 @pytest.fixture
 def settings():
     return TrainConfig(
-        data="live:shallow-water", resolution=8, n_train=4, n_test=2, model="SFNO", arguments={"n_modes": [4, 8], "hidden_channels": 4, "n_layers": 1},
+        data="live:shallow-water", resolution=8, n_train=4, n_test=2, model="SFNO",
+        arguments={"n_modes": [4, 8], "hidden_channels": 4, "n_layers": 1},
         epochs=3, batch_size=2, precision="full", normalise=False, checkpoint_steps=1,
     )  # fmt: skip
 

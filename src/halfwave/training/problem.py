@@ -62,7 +62,7 @@ class GridProblem:
         if is_point_model(config.model):
             raise _unfit(config, self.dataset, "fields on a grid and the model takes point clouds")
         for name in _FOR_CLOUDS:
-            if getattr(config, name) not in (None, (), False):
+            if getattr(config, name) != TrainConfig.model_fields[name].default:
                 raise InputError(f"{name} is for point clouds: {self.dataset.path} holds fields on a grid")
         check_modes(config.arguments.get("n_modes"), self.dataset.grid, "n_modes")
         finest = self.dataset.test.grid[0]
