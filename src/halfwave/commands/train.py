@@ -13,12 +13,13 @@ from halfwave.commands.common import as_usage, log_console, parse_pairs, results
 from halfwave.commands.data import default_path, make_dataset
 from halfwave.data import Generator, build_generator
 from halfwave.errors import InputError, UsageError
+from halfwave.files import read_json
 from halfwave.models.recipes import RECIPES, Recipe, get_recipe
 from halfwave.training import TrainConfig, train, train_seeds
-from halfwave.training.config import LIVE
+from halfwave.training.config import LIVE, PLANNED
 
 # Set by the recipe or by options of the command itself.
-_NOT_OPTIONS = ("data", "recipe", "arguments", "model")
+_NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
 # Of a file, what to use of it; without one, what is made.
 _OF_DATA = ("n_train", "n_test", "resolution")
 
@@ -33,13 +34,15 @@ class TrainBase:
     """Run directory; by default runs/RECIPE-PRECISION. An interrupted run in it resumes."""
     arguments: tuple[str, ...] = ()
     """Arguments of the model to change, as KEY=VALUE: hidden_channels=64 n_modes=[32,32]."""
+    policy: Path | None = None
+    """File of a precision plan (`PrecisionPlan.save`): trains with --precision planned."""
     seeds: int = 1
     """Train so many times, from --seed on, and report mean and deviation."""
 
     def run(self) -> None:
         recipe = as_usage(lambda: get_recipe(self.recipe))
         arguments = {**recipe.arguments, **parse_pairs(self.arguments, "--arguments")}
-        settings = {**recipe.training, **self._given()}
+        settings = {**recipe.training, **self._given(), **self._planned()}
         if self.data is None:
             asked = {name: settings.pop(name) for name in _OF_DATA if name in settings}
             settings |= own_data(as_usage(lambda: adapt(recipe, **asked)))
@@ -65,6 +68,18 @@ class TrainBase:
     def _given(self) -> dict[str, Any]:
         """Options that were set on the command line; None stands for what the recipe or the trainer says."""
         return {name: getattr(self, name) for name in _options() if getattr(self, name) is not None}
+
+    def _planned(self) -> dict[str, Any]:
+        """What --policy says of the precision."""
+        if self.policy is None:
+            return {}
+        given = self._given().get("precision", PLANNED)
+        if given != PLANNED:
+            raise UsageError(f"--policy is given and --precision is {given}: expected planned")
+        values = read_json(self.policy)
+        if not isinstance(values, dict) or not isinstance(values.get("policy"), dict):
+            raise InputError(f"{self.policy} is not a precision plan: it has no object 'policy'")
+        return {"precision": PLANNED, "policy": values["policy"]}
 
 
 def _options() -> dict[str, Any]:

@@ -13,11 +13,12 @@ from halfwave.data import ReadOptions
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
-from halfwave.precision import NAMES, Policy, Schedule
+from halfwave.precision import BLOCKS, NAMES, Policy, Schedule
 from halfwave.precision.stabilizers import check_stabilizer
 
 SCHEDULE = "schedule"
 LIVE = "live:"
+PLANNED = "planned"
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
 FREE_ON_RESUME = (
     "data", "test_data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep",
@@ -73,7 +74,9 @@ class TrainConfig(BaseModel):
     seed: int = Field(0, ge=0)
 
     precision: str = "mixed"
-    """full, amp, half, mixed, or schedule (the paper's 25% mixed, 50% amp, 25% full)."""
+    """full, amp, half, mixed; schedule (the paper's 25% mixed, 50% amp, 25% full); planned (see policy); or HHF, ..."""
+    policy: dict[str, Any] | None = None
+    """With precision=planned: the policy, a format for each role and layer, as `Policy.to_dict` gives it."""
     phases: tuple[tuple[float, str], ...] | None = None
     """With precision=schedule: other phases, as pairs (fraction, policy)."""
     dtype: str | None = None
@@ -131,9 +134,20 @@ class TrainConfig(BaseModel):
     @field_validator("precision")
     @classmethod
     def _known_precision(cls, precision: str) -> str:
-        if precision not in (*NAMES, SCHEDULE):
-            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join((*NAMES, SCHEDULE))}")
+        named = (*NAMES, SCHEDULE, PLANNED)
+        if precision not in (*named, *BLOCKS):
+            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join(named)}")
         return precision
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _known_policy(cls, policy: Policy | dict[str, Any] | None) -> dict[str, Any] | None:
+        if policy is None or isinstance(policy, Policy):
+            return None if policy is None else policy.to_dict()
+        try:
+            return Policy.from_dict(policy).to_dict()
+        except TypeError:
+            raise ValueError(f"expected the object that Policy.to_dict gives, got {policy!r}") from None
 
     @field_validator("dtype")
     @classmethod
@@ -147,6 +161,8 @@ class TrainConfig(BaseModel):
 
     def build_schedule(self, device: str = "cpu") -> Schedule:
         """The policies of this run on a kind of device; a constant one unless precision is ``schedule``."""
+        if self.precision == PLANNED or self.policy is not None:
+            return Schedule.constant(self._planned())
         if self.precision != SCHEDULE:
             if self.phases is not None:
                 raise InputError(f"phases are given but precision is {self.precision}: expected precision=schedule")
@@ -160,6 +176,17 @@ class TrainConfig(BaseModel):
     @property
     def is_live(self) -> bool:
         return self.data.startswith(LIVE)
+
+    def _planned(self) -> Policy:
+        if self.precision != PLANNED or self.policy is None:
+            given = "is given" if self.policy is not None else "is not given"
+            raise InputError(
+                f"precision is {self.precision} and policy {given}: expected precision=planned with a policy"
+            )
+        for name in ("phases", "dtype", "stabilizer"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise InputError(f"{name} is given but precision is planned: the policy says it all")
+        return Policy.from_dict(self.policy)
 
     def read_options(self) -> ReadOptions:
         """How the data file is read."""

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from halfwave.models import set_precision
+from halfwave.models.recompute import recompute_blocks
 from halfwave.precision import Policy
 from halfwave.training.clouds import Inputs, Targets, tensors_of
 from halfwave.training.config import TrainConfig
@@ -26,7 +27,6 @@ from halfwave.training.losses import Loss
 from halfwave.training.measures import StepMeasure, measure
 from halfwave.training.operator import Operator
 from halfwave.training.randomness import random_states, restore_random_states
-from halfwave.training.recompute import recompute_blocks
 from halfwave.training.saving import load_tensors
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from halfwave.errors import InputError
-from halfwave.precision import ROLES, Policy
+from halfwave.precision import Policy
 from halfwave.training.clouds import Inputs
 from halfwave.training.operator import Operator
 from halfwave.training.ranges import RangeMonitor
@@ -20,7 +20,7 @@ _SAFER = {"mixed": "amp", "half": "full", "amp": "full"}
 
 def safer(policy: Policy) -> Policy | None:
     """The next safer policy: mixed, then amp, then full; None after that."""
-    if not any(policy.format(role).half for role in ROLES):
+    if not any(format.half for format in policy.formats):
         return None
     return Policy.named(_SAFER.get(policy.name, "full"), policy.pointwise, policy.stabilizer)
 

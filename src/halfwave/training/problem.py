@@ -17,6 +17,7 @@ from halfwave.data import (
 )
 from halfwave.errors import InputError
 from halfwave.models import GINO, MODELS, NeuralOperator, build_model
+from halfwave.models.graph_cache import GraphCache
 from halfwave.training.cloud_encoder import find_features, fit_clouds
 from halfwave.training.cloud_samples import CloudSamples
 from halfwave.training.config import LIVE, TrainConfig
@@ -109,7 +110,7 @@ class CloudProblem:
 
     def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool) -> Operator:
         if config.graph_cache is not None and isinstance(model, GINO):
-            model.cache.max_bytes = config.graph_cache << 20
+            model.cache = GraphCache(config.graph_cache << 20)
         features = find_features(self.dataset, config.features)
         samples = self.dataset.train if fit else [self.dataset.train[0]]
         encoder, normalizer = fit_clouds(samples, _latent(config), features)

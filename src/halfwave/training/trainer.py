@@ -22,7 +22,7 @@ from lightning_fabric import Fabric
 
 from halfwave.errors import InputError
 from halfwave.files import make_directory, read_json, write_json
-from halfwave.models import MODELS
+from halfwave.models import MODELS, set_precision
 from halfwave.training.config import TrainConfig
 from halfwave.training.curves import draw_curves
 from halfwave.training.devices import launch
@@ -100,6 +100,11 @@ def check_model(config: TrainConfig, dataset: AnyDataset) -> None:
     """InputError unless the config's model can be built and applied to a sample."""
     config = config.model_copy(update={"in_memory": False})  # one sample is enough
     operator = build_operator(config, dataset, fit=False)
+    for _, policy in config.build_schedule().phases:
+        try:
+            set_precision(operator.model, policy)
+        except ValueError as error:
+            raise InputError(f"{config.model} cannot run in precision {config.precision}: {error}") from error
     x, _ = problem_of(dataset).samples(config, operator)[0][[0]]
     try:
         with torch.no_grad():
