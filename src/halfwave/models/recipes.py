@@ -152,7 +152,7 @@ _ALL = (
     ),
     Recipe(
         name="car",
-        title="pressure on cars, 1,000 points, a small GINO on a latent 16^3: minutes",
+        title="pressure on cars, 1,000 points, a small GINO: minutes",
         model="GINO",
         arguments=_SMALL_GINO,
         generator="car",
@@ -163,7 +163,7 @@ _ALL = (
     ),
     Recipe(
         name="car-paper",
-        title="pressure on cars at the paper's size: 3,586 points, latent 64^3",
+        title="cars at the paper's size: 3,586 points, latent 64^3",
         model="GINO",
         arguments=_PAPER_GINO,
         generator="car",
@@ -174,7 +174,7 @@ _ALL = (
     ),
     Recipe(
         name="ahmed",
-        title="pressure on Ahmed bodies, 1,000 points, a small GINO on a latent 16^3: minutes",
+        title="pressure on Ahmed bodies, 1,000 points, a small GINO: minutes",
         model="GINO",
         arguments=_SMALL_GINO,
         generator="ahmed",
@@ -191,7 +191,7 @@ _ALL = (
     ),
     Recipe(
         name="ahmed-paper",
-        title="pressure on Ahmed bodies at the paper's size: 100,000 points, latent 64^3",
+        title="Ahmed bodies at the paper's size: 100,000 points, latent 64^3",
         model="GINO",
         arguments=_PAPER_GINO,
         generator="ahmed",
