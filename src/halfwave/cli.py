@@ -26,6 +26,7 @@ COMMANDS = {
     "evaluate": "L2 and H1 errors of a trained operator, at any resolution",
     "predict": "apply a trained operator to the fields of a file",
     "bench": "this library against neuraloperator in one run, as ratios",
+    "plan": "will it fit, how fast, is half precision safe: before anything is run",
     "bounds": "what grid and number format can cost: bounds, and measured errors",
 }
 

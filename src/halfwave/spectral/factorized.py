@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from halfwave.numerics import Arithmetic, arithmetic, get_format, kind_of
 from halfwave.spectral.contraction import contract_dense
 from halfwave.spectral.execute import execute
-from halfwave.spectral.plan import ContractionPlan, Objective, plan_contraction
+from halfwave.spectral.plan import ComplexMode, ContractionPlan, Objective, plan_contraction
 from halfwave.spectral.weights import SpectralWeight
 
 Implementation = Literal["factorized", "reconstructed"]
@@ -41,7 +41,12 @@ class FactorizedWeight(SpectralWeight):
         implementation: ``"factorized"`` multiplies the spectrum with the factors in the planned order,
             ``"reconstructed"`` makes the dense weights first.
         objective, memory_limit: of the contraction plan.
+
+    `complex_mode` is how the plan treats complex numbers: the paper's ``"C"``, or ``"A"`` and ``"B"``, which are there
+    to be compared with it.
     """
+
+    complex_mode: ComplexMode = "C"
 
     def __init__(
         self,
@@ -82,7 +87,15 @@ class FactorizedWeight(SpectralWeight):
         result = "c" if self.separable else "o"
         equation = ",".join([self.mode_indices + "bc", *(i for i, _ in terms)]) + f"->{self.mode_indices}b{result}"
         sizes = [(*x_hat.shape[:-3], *x_hat.shape[-2:]), *(_sizes(t) for _, t in terms)]
-        return _planned(equation, sizes, self.objective, self.memory_limit, arith.format.name, _slice_bytes(x_hat))
+        return _planned(
+            equation,
+            sizes,
+            self.objective,
+            self.complex_mode,
+            self.memory_limit,
+            arith.format.name,
+            _slice_bytes(x_hat),
+        )
 
     def contract(self, x_hat: Tensor, window: tuple[slice, ...], arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
         if self.implementation == "reconstructed":
@@ -117,7 +130,7 @@ class FactorizedWeight(SpectralWeight):
         device = terms[0][1].device
         equation = ",".join(i for i, _ in terms) + f"->{target}"
         sizes = [_sizes(t) for _, t in terms]
-        plan = _planned(equation, sizes, self.objective, None, full.name, _slice_bytes(terms[0][1]))
+        plan = _planned(equation, sizes, self.objective, self.complex_mode, None, full.name, _slice_bytes(terms[0][1]))
         return execute(plan, [t for _, t in terms], arithmetic(full, device.type))
 
     def dense(self) -> Tensor:
@@ -177,9 +190,10 @@ def _planned(
     equation: str,
     sizes: list[tuple[int, ...]],
     objective: Objective,
+    complex_mode: ComplexMode,
     memory_limit: int | None,
     format: str,
     slice_bytes: int | None,
 ) -> ContractionPlan:
     """The plan; a constant for the compiler, which would trace the search otherwise."""
-    return plan_contraction(equation, sizes, objective, "C", memory_limit, format, slice_bytes)
+    return plan_contraction(equation, sizes, objective, complex_mode, memory_limit, format, slice_bytes)
