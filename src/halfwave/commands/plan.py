@@ -11,7 +11,7 @@ import torch
 from rich.table import Table
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, log_console, results_console
+from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.errors import UsageError
 from halfwave.models.recipes import get_recipe
 from halfwave.planner import Roofline, Stopwatch, get_device
@@ -41,6 +41,8 @@ class Plan:
     """What half means: fp16 or bf16; by default what the device does fast."""
     recompute: bool = False
     """Blocks recompute their activations."""
+    arguments: tuple[str, ...] = ()
+    """Arguments of the model to change, as KEY=VALUE: hidden_channels=64 n_modes=[32,32]."""
     json: bool = False
     """Print JSON in place of the table."""
     paper: bool = False
@@ -55,7 +57,21 @@ class Plan:
         if batch < 1:
             raise UsageError(f"--batch must be at least 1, got {batch}")
         kind, memory, clock, name = self._target()
-        found = as_usage(lambda: list(judge(recipe, batch, self.grid, memory, kind, clock, self.dtype, self.recompute)))
+        found = as_usage(
+            lambda: list(
+                judge(
+                    recipe,
+                    batch,
+                    self.grid,
+                    memory,
+                    kind,
+                    clock,
+                    arguments=parse_pairs(self.arguments, "--arguments"),
+                    dtype=self.dtype,
+                    recompute=self.recompute,
+                )
+            )
+        )
         if self.json:
             print(json.dumps(self._record(batch, kind, memory, clock, found), indent=2))
             return
@@ -67,9 +83,9 @@ class Plan:
             f"({format_bytes(found[0].needed_bytes - found[0].peak_bytes)} for {found[0].policy}), which the largest "
             f"batch and the verdict count.\n"
             f"time: {clock.describe()}, eager, relative to full.\n"
-            f"rounding, grid: of one Fourier coefficient, relative to max |v|: a bound on rounding in the transform, and "
-            f"what the grid costs the worst field with Lipschitz constant 2 max |v|. Smooth fields lose less to the "
-            f"grid: where rounding matters, measure it on data (halfwave.certify)."
+            f"rounding, grid: of one Fourier coefficient, relative to max |v|: a bound on rounding in the transform, "
+            f"and what the grid costs the worst field with Lipschitz constant 2 max |v|. Smooth fields lose less to "
+            f"the grid: where rounding matters, measure it on data (halfwave.certify)."
         )
 
     def _target(self) -> tuple[str, int, Clock, str]:

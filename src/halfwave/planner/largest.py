@@ -14,6 +14,7 @@ from halfwave.planner.work import Work, as_work
 from halfwave.precision import Policy
 
 _LARGEST = 1 << 24
+_SECOND = 16
 
 
 def largest_batch(
@@ -61,20 +62,15 @@ def search(needed: Callable[[int], int], limit: int) -> int:
     """
     if needed(1) > limit:
         return 0
-    below, above = 1, None
-    other = 2  # the other end of the secant
-    while above is None or above - below > 1:
-        slope = (needed(other) - needed(below)) / (other - below) if other != below else 0.0
+    below, above, other = 1, _LARGEST + 1, _SECOND
+    while above - below > 1:
+        slope = (needed(other) - needed(below)) / (other - below)
         guess = below + int((limit - needed(below)) / slope) if slope > 0 else 2 * below
-        guess = min(max(guess, below + 1), _LARGEST if above is None else above - 1)
+        guess = min(max(guess, below + 1), above - 1)
         if needed(guess) <= limit:
-            other, below = below, guess
-            if below == _LARGEST:
-                return below
-            # Close to the end the next batch decides.
-            if needed(below + 1) > limit:
-                return below
+            # The old end of the secant is the better one where it is above.
+            other = above if above <= _LARGEST else below
+            below = guess
         else:
-            above = guess
-            other = above
+            above = other = guess
     return below

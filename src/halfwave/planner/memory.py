@@ -124,10 +124,10 @@ def plan_memory(
     chosen = planned_policy(policy, kind)
     step = MetaStep(model, inputs, chosen, optimizer, recompute, kind, loss)
     state = step.update.state()
-    live = LiveBytes(note=lambda tensor: (path.place, tuple(tensor.shape), tensor.dtype))
-    path = ModulePath(live.mark)
     scratch = Scratch()
-    with scratch, live:
+    live = LiveBytes(lambda tensor: (path.place, tuple(tensor.shape), tensor.dtype), scratch.watch)
+    path = ModulePath(live.mark)
+    with live:
         groups = {
             "parameter": _tokens(live, dict(step.model.named_parameters())),
             "optimizer state": _tokens(live, state),

@@ -176,7 +176,7 @@ def _path() -> Iterator[PaperRow]:
             yield PaperRow(
                 "path", dataset, name, "FLOP-optimal",
                 figure, figure / figures[1], peak / _MB, peak / peaks[1],
-                "the peak is in the pointwise layers on the latent grid; contractions are small beside it, and recomputed; "
+                "the peak is in the pointwise layers on the latent grid; contractions are small and recomputed; "
                 + _SLICED,
             )  # fmt: skip
 

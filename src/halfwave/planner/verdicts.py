@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ class Verdict:
     """One row: a policy on a device.
 
     `precision_error` bounds what rounding in the transform does to one Fourier coefficient of a field with |v| <= 1;
-    `grid_error` is what the grid does to it for the worst such field with Lipschitz constant 2 (see `theory.crossover`).
+    `grid_error` is what the grid does to it for the worst such field with Lipschitz constant 2 (`theory.crossover`).
     Smooth fields have smaller grid errors, so a verdict on data needs a measurement (`certify`).
     """
 
@@ -56,11 +56,16 @@ def judge(
     memory: int,
     kind: str,
     clock: Clock,
+    *,
+    arguments: Mapping[str, Any] | None = None,
     dtype: str | None = None,
     recompute: bool = False,
 ) -> Iterator[Verdict]:
-    """The verdict on each of the four policies, full first, as they are planned."""
-    work = recipe_work(recipe, grid)
+    """The verdict on each of the four policies, full first, as they are planned.
+
+    `arguments` of the model change the recipe's; `memory` is in bytes, `kind` and `clock` are those of the device.
+    """
+    work = recipe_work(recipe, grid, arguments)
     sides = recipe_grid(recipe, grid)
     full_seconds: float | None = None
     for name in NAMES:
