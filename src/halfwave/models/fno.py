@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
-from halfwave.models.block import FNOBlock, SkipName
+from halfwave.models.block import SkipName, build_blocks
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.positions import append_grid
 from halfwave.precision import Policy
@@ -81,28 +82,26 @@ class FNO(NeuralOperator):
         self.padding = _check_padding(domain_padding, self.n_dim)
         lifted = in_channels + (self.n_dim if positional_embedding else 0)
         self.lifting = ChannelMLP(lifted, int(lifting_channel_ratio * hidden_channels), hidden_channels)
-        self.blocks = nn.ModuleList(
-            FNOBlock(
-                SpectralConv(
-                    hidden_channels,
-                    hidden_channels,
-                    modes,
-                    factorization=factorization,
-                    rank=rank,
-                    separable=separable,
-                    implementation=implementation,
-                    contraction=contraction,
-                    complex_mode=complex_mode,
-                    memory_limit=memory_limit,
-                    backend=backend,
-                    layout=layout,
-                ),
-                skip=fno_skip,
-                mlp_skip=channel_mlp_skip,
-                mlp_expansion=channel_mlp_expansion,
-                activate=index < n_layers - 1,
-            )
-            for index in range(n_layers)
+        self.blocks = build_blocks(
+            partial(
+                SpectralConv,
+                hidden_channels,
+                hidden_channels,
+                modes,
+                factorization=factorization,
+                rank=rank,
+                separable=separable,
+                implementation=implementation,
+                contraction=contraction,
+                complex_mode=complex_mode,
+                memory_limit=memory_limit,
+                backend=backend,
+                layout=layout,
+            ),
+            n_layers,
+            skip=fno_skip,
+            mlp_skip=channel_mlp_skip,
+            mlp_expansion=channel_mlp_expansion,
         )
         self.projection = ChannelMLP(hidden_channels, int(projection_channel_ratio * hidden_channels), out_channels)
         self.set_precision(precision)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from halfwave.numerics import FORMATS, Arithmetic, Format, arithmetic_of, get_format
+from halfwave.numerics import FORMATS, Arithmetic, Format, arithmetic_of, get_format, kind_of
 from halfwave.spectral.modes import AxisModes, check_modes, kept_modes
 
 # Features of either backend, in this order.
@@ -98,7 +98,7 @@ def estimate_transform(
 
 
 def _estimate(modes: tuple[AxisModes, ...], fields: int, arith: Arithmetic, device: str) -> TransformCost:
-    rates = RATES.get(torch.device(device).type, RATES["cuda"])[arithmetic_kind(arith)]
+    rates = RATES.get(kind_of(torch.device(device)), RATES["cuda"])[arithmetic_kind(arith)]
     # Double precision halves the rate of products and doubles every byte.
     scale = fields * 1e-6 * (2 if arith.compute is torch.float64 else 1)
     return TransformCost(

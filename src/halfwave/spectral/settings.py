@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from halfwave.numerics import kind_of
 from halfwave.spectral.plan import COMPLEX_MODES, OBJECTIVES, ComplexMode, ContractionPlan, Objective, plan_contraction
 
 # Temporaries of one slice on a CPU. Every slice adds to the gradients of all factors, so slices pay below the size of
@@ -47,7 +48,7 @@ class ContractionSettings:
     ) -> ContractionPlan:
         """The same from sizes without the pair axis."""
         # Slices that fit a cache on a CPU; elsewhere, and for the compiler, one piece.
-        in_slices = device.type == "cpu" and not torch.compiler.is_compiling()
+        in_slices = kind_of(device) == "cpu" and not torch.compiler.is_compiling()
         return _planned(
             equation,
             sizes,
