@@ -38,8 +38,8 @@ class Rates:
         return sum(rate * amount for rate, amount in zip(rates, work, strict=True))
 
 
-# CPU full and wide: one thread of a loaded AVX2 machine, by benchmarks/transform_cost.py; emulated from an earlier, smaller
-# run of it. Not fitted: native (product rate of bf16 on an AVX512-BF16 machine, the rest as for wide), CUDA (assumed).
+# CPU full and wide: one thread of a loaded AVX2 machine, by benchmarks/transform_cost.py; emulated from an earlier,
+# smaller run of it. Not fitted: native (bf16 product rate of an AVX512-BF16 machine, else as wide), CUDA (assumed).
 RATES: dict[str, dict[str, Rates]] = {
     "cpu": {
         "full": Rates(gemm=(0.0108, 0.0238, 2.22, 6.7), fft=(0.265, 0.947, 6.34)),
