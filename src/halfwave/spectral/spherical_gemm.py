@@ -9,8 +9,8 @@ Backend ``"fft"`` takes the longitudes by an FFT of the loaded values in `arith.
 overflows; the latitudes are products in both backends.
 
 Harmonics have m <= l: a slice of orders that starts at m skips the degrees below m, up to half of the products.
-They are even or odd about the equator, P_lm(-z) = (-1)^(l+m) P_lm(z), and both grids are symmetric: sums and differences
-of the two hemispheres meet half of the degrees each on half of the latitudes, which is half of the products again.
+They are even or odd about the equator, P_lm(-z) = (-1)^(l+m) P_lm(z), and both grids are symmetric: sums and
+differences of the hemispheres meet half of the degrees each on half of the latitudes, half of the products again.
 Operands that a format has to hold itself (native half, emulated) would have to round those sums; they are not folded.
 """
 
@@ -134,7 +134,7 @@ def _operand(spectrum: Tensor, plan: SphericalPlan) -> Tensor:
 
 
 def _parities(start: int) -> tuple[tuple[slice, slice, slice], ...]:
-    """Every second order from `start` on (counted from it), with the degrees that are even and odd about the equator."""
+    """Every second order, counted from `start`, with the degrees that are even and odd about the equator."""
     near, next_one = slice(start, None, 2), slice(start + 1, None, 2)
     return (slice(0, None, 2), near, next_one), (slice(1, None, 2), next_one, near)
 
