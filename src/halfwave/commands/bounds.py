@@ -143,7 +143,10 @@ class Bounds:
 def _own_data(path: Path) -> Path:
     if not path.is_dir():
         raise UsageError("a model file does not know its data: give --data FILE")
-    return Path(read_config(path / "config.json").data)
+    data = read_config(path / "config.json").data
+    if data is None:
+        raise UsageError("this run has live data: give --data FILE")
+    return Path(data)
 
 
 def _row(certificate: Certificate) -> dict[str, Any]:

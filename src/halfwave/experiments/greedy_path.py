@@ -14,6 +14,8 @@ from halfwave.numerics import arithmetic_of
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import build_weight
 from halfwave.spectral.factorized import FactorizedWeight
+from halfwave.spectral.plan import Objective
+from halfwave.spectral.settings import ContractionSettings
 from halfwave.training import LiveBytes
 
 # MB of the whole training: with the memory-greedy path, and with opt_einsum's default.
@@ -31,7 +33,7 @@ class Contraction:
 
     problem: str
     factorization: str
-    objective: str
+    objective: Objective
     modes: int
     channels: int = CHANNELS
 
@@ -58,7 +60,7 @@ def measure(configuration: Contraction, lab: Lab) -> list[dict[str, Any]]:
             1.0,
             factorization=configuration.factorization,
             rank=RANK,
-            objective=configuration.objective,  # type: ignore[arg-type]
+            settings=ContractionSettings(configuration.objective),
         )
         x_hat = torch.empty(*modes, 2, 1, configuration.channels, dtype=torch.float16)
     assert isinstance(weight, FactorizedWeight)

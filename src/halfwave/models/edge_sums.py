@@ -93,7 +93,7 @@ def _slices(work: EdgeWork) -> Iterator[_Slice]:
     for start in range(0, graph.n_edges, work.step):
         edges = slice(start, min(start + work.step, graph.n_edges))
         target = graph.target[edges]
-        first, last = int(target[0]), int(target[-1])
+        first, last = graph.query_range(edges)
         yield _Slice(edges, slice(first, last + 1), graph.source[edges], target - first)
 
 

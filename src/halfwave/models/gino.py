@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
-from halfwave.models.block import FNOBlock, SkipName
+from halfwave.models.block import SkipName, build_blocks
 from halfwave.models.graph import Graph, pack_graphs
-from halfwave.models.graph_cache import GraphCache
+from halfwave.models.graph_cache import GraphCache, GraphSource
 from halfwave.models.graph_kernel import GraphKernel, Reduction, TransformType
 from halfwave.models.neighbours import check_points
 from halfwave.models.packing import read_offsets
@@ -23,7 +25,9 @@ from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.sinusoidal import CoordinateEmbedding
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
+from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.modes import Layout, check_modes
+from halfwave.spectral.ranks import Rank
 from halfwave.spectral.transform_plan import Backend
 
 _TANH = (None, "latent_embed", "both")
@@ -51,6 +55,9 @@ class GINO(NeuralOperator):
     projection makes of 0. NaN coordinates raise ValueError. Neighbours are searched once per geometry and kept in
     `cache`.
 
+    `torch.compile` takes the latent part and leaves the graph kernels as they are: how many edges there are is known
+    only when the points are, and each kernel runs in slices of them. With `fullgraph=True` it therefore raises.
+
     Args:
         in_channels, out_channels: channels of the input and the output function.
         latent_feature_channels: channels F of features given on the latent grid; None for none.
@@ -68,6 +75,7 @@ class GINO(NeuralOperator):
             ``"mean"``. A sum grows with the latent grid: for a model that is used on several grids take the mean.
         out_gno_tanh: ``"latent_embed"`` (or ``"both"``, the same in neuraloperator) bounds the latent field by tanh.
         fno_channel_mlp_expansion, fno_skip, fno_channel_mlp_skip: of the FNO blocks, as in `FNO`.
+        fno_factorization, fno_rank, fno_separable, fno_implementation: of the spectral weights, as in `SpectralConv`.
         memory_limit: bytes that the messages of a graph kernel take at most, see `GraphKernel`.
         precision, backend, layout: as in `FNO`.
     """
@@ -102,6 +110,10 @@ class GINO(NeuralOperator):
         fno_channel_mlp_expansion: float | None = 0.5,
         fno_skip: SkipName | None = "linear",
         fno_channel_mlp_skip: SkipName | None = "soft-gating",
+        fno_factorization: str | None = None,
+        fno_rank: Rank = 1.0,
+        fno_separable: bool = False,
+        fno_implementation: Implementation = "factorized",
         memory_limit: int | None = None,
         precision: str | Policy = "full",
         backend: Backend = "auto",
@@ -109,10 +121,10 @@ class GINO(NeuralOperator):
     ) -> None:
         super().__init__()
         modes = check_modes(fno_n_modes)
-        _check_counts(in_channels=in_channels, out_channels=out_channels, fno_n_layers=fno_n_layers)
-        _check_counts(gno_coord_dim=gno_coord_dim, fno_hidden_channels=fno_hidden_channels)
-        _check_counts(fno_in_channels=fno_in_channels, gno_embed_channels=gno_embed_channels)
-        _check_counts(latent_feature_channels=1 if latent_feature_channels is None else latent_feature_channels)
+        check_counts(in_channels=in_channels, out_channels=out_channels, fno_n_layers=fno_n_layers)
+        check_counts(gno_coord_dim=gno_coord_dim, fno_hidden_channels=fno_hidden_channels)
+        check_counts(fno_in_channels=fno_in_channels, gno_embed_channels=gno_embed_channels)
+        check_counts(latent_feature_channels=1 if latent_feature_channels is None else latent_feature_channels)
         if out_gno_tanh not in _TANH:
             raise ValueError(f"unknown out_gno_tanh {out_gno_tanh!r}: expected one of {', '.join(map(str, _TANH))}")
         for name, radius in (("in_gno_radius", in_gno_radius), ("out_gno_radius", out_gno_radius)):
@@ -123,7 +135,7 @@ class GINO(NeuralOperator):
         self.gno_coord_dim, self.n_dim = gno_coord_dim, len(modes)
         self.in_gno_radius, self.out_gno_radius = in_gno_radius, out_gno_radius
         self.out_gno_tanh = out_gno_tanh
-        self.cache = GraphCache()
+        self.cache: GraphSource = GraphCache()
         latent_channels = in_channels if in_gno_transform_type.startswith("nonlinear") else fno_in_channels
         embeddings = [
             CoordinateEmbedding(gno_coord_dim, kind, gno_embed_channels, gno_embed_max_positions)
@@ -143,15 +155,23 @@ class GINO(NeuralOperator):
             int(fno_lifting_channel_ratio * fno_hidden_channels),
             fno_hidden_channels,
         )
-        self.blocks = nn.ModuleList(
-            FNOBlock(
-                SpectralConv(fno_hidden_channels, fno_hidden_channels, modes, backend=backend, layout=layout),
-                skip=fno_skip,
-                mlp_skip=fno_channel_mlp_skip,
-                mlp_expansion=fno_channel_mlp_expansion,
-                activate=index < fno_n_layers - 1,
-            )
-            for index in range(fno_n_layers)
+        self.blocks = build_blocks(
+            partial(
+                SpectralConv,
+                fno_hidden_channels,
+                fno_hidden_channels,
+                modes,
+                factorization=fno_factorization,
+                rank=fno_rank,
+                separable=fno_separable,
+                implementation=fno_implementation,
+                backend=backend,
+                layout=layout,
+            ),
+            fno_n_layers,
+            skip=fno_skip,
+            mlp_skip=fno_channel_mlp_skip,
+            mlp_expansion=fno_channel_mlp_expansion,
         )
         self.gno_out = GraphKernel(
             fno_hidden_channels,
@@ -199,6 +219,31 @@ class GINO(NeuralOperator):
             raise ValueError("output_offsets is a mapping: expected output_queries to be one with the same keys")
         return self._to_points(v, grids, self._points("output_queries", output_queries, output_offsets, points.count))
 
+    def build_graphs(
+        self,
+        input_geom: Tensor,
+        latent_queries: Tensor,
+        output_queries: Tensor | Mapping[str, Tensor],
+        *,
+        input_offsets: Tensor | None = None,
+        output_offsets: Tensor | Mapping[str, Tensor] | None = None,
+    ) -> list[Graph]:
+        """The graphs of a call with these points, in the order in which it asks `cache` for them."""
+        points = self._points("input_geom", input_geom, input_offsets)
+        grids = self._grids(latent_queries, points.count)
+        queries = output_queries if isinstance(output_queries, Mapping) else {"": output_queries}
+        offsets = output_offsets if isinstance(output_offsets, Mapping) else dict.fromkeys(queries, output_offsets)
+        outputs = [self._points("output_queries", q, offsets.get(key), points.count) for key, q in queries.items()]
+        return self._input_graphs(points, grids) + [g for out in outputs for g in self._output_graphs(grids, out)]
+
+    def _input_graphs(self, points: _PointSets, grids: _Grids) -> list[Graph]:
+        pairs = zip(points.parts(), grids.rows, strict=True)
+        return [self.cache.graph(p, grid, self.in_gno_radius) for p, grid in pairs]
+
+    def _output_graphs(self, grids: _Grids, outputs: _PointSets) -> list[Graph]:
+        pairs = zip(outputs.parts(), grids.rows, strict=True)
+        return [self.cache.graph(grid, p, self.out_gno_radius) for p, grid in pairs]
+
     def _points(self, name: str, points: Tensor, offsets: Tensor | None, count: int | None = None) -> _PointSets:
         """The point sets of a batch: packed, or one for all in neuraloperator's form; as many as `count`."""
         if offsets is None:
@@ -242,10 +287,7 @@ class GINO(NeuralOperator):
 
     def _to_grid(self, points: _PointSets, grids: _Grids, f: Tensor | None) -> Tensor:
         """(B, C, *grid): the input kernel, from the points to the grid of each geometry."""
-        graphs = [
-            self.cache.graph(p, grid, self.in_gno_radius) for p, grid in zip(points.parts(), grids.rows, strict=True)
-        ]
-        v = self.gno_in(pack_graphs(graphs), points.rows, grids.rows.flatten(0, 1), f)
+        v = self.gno_in(pack_graphs(self._input_graphs(points, grids)), points.rows, grids.rows.flatten(0, 1), f)
         v = v.unflatten(0, (points.count, -1)).permute(0, 2, 3, 1)
         return v.reshape(-1, v.shape[2], *grids.shape)
 
@@ -275,10 +317,7 @@ class GINO(NeuralOperator):
 
     def _to_points(self, v: Tensor, grids: _Grids, outputs: _PointSets) -> Tensor:
         """The output kernel and the projection: (B, C, *grid) to (B, m, O), or packed (Σm, O)."""
-        graphs = [
-            self.cache.graph(grid, p, self.out_gno_radius) for p, grid in zip(outputs.parts(), grids.rows, strict=True)
-        ]
-        graph: Graph = pack_graphs(graphs)
+        graph = pack_graphs(self._output_graphs(grids, outputs))
         f = v.flatten(2).unflatten(0, (grids.count, -1)).permute(0, 3, 1, 2).flatten(0, 1)
         rows = self.gno_out(graph, grids.rows.flatten(0, 1), outputs.rows, f)
         out: Tensor = self.projection(rows.permute(1, 2, 0)).transpose(1, 2)
@@ -317,9 +356,3 @@ class _Grids:
 def _at_least_fp32(points: Tensor) -> Tensor:
     """Coordinates in a half format would move the points; they stay as they are given, fp32 at least."""
     return points if points.dtype is torch.float64 else points.float()
-
-
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -12,6 +14,27 @@ from torch import Tensor
 from halfwave.models.graph import Graph, build_graph
 
 CACHE_BYTES = 256 << 20
+
+
+class GraphSource(Protocol):
+    """Where a model takes its graphs from."""
+
+    def graph(self, data: Tensor, queries: Tensor, radius: float) -> Graph: ...
+
+
+class PreparedGraphs:
+    """The given graphs one after the other, again from the first after the last: calls whose order is known.
+
+    For planning: points on `meta` have no neighbours that could be searched.
+    """
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self._next = cycle(graphs)
+
+    def graph(self, data: Tensor, queries: Tensor, radius: float) -> Graph:
+        graph = next(self._next)
+        assert (graph.n_data, graph.n_queries) == (len(data), len(queries))
+        return graph
 
 
 class GraphCache:

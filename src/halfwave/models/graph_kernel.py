@@ -22,7 +22,7 @@ from halfwave.models.graph import Graph
 from halfwave.models.mollifiers import MOLLIFIERS
 from halfwave.models.pointwise import ChannelLinear, PointwiseModule
 from halfwave.models.sinusoidal import CoordinateEmbedding
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, kind_of
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral.slicing import slices
 
@@ -130,7 +130,7 @@ class GraphKernel(PointwiseModule):
 
     def edges_per_slice(self, device: torch.device, replicas: int = 1) -> int:
         """As many edges as keep what a slice makes for R functions, forward and backward, under the memory limit."""
-        useful = CPU_MEMORY_LIMIT if device.type == "cpu" else ACCELERATOR_MEMORY_LIMIT
+        useful = CPU_MEMORY_LIMIT if kind_of(device) == "cpu" else ACCELERATOR_MEMORY_LIMIT
         limit = useful if self.memory_limit is None else min(useful, self.memory_limit)
         # Of each layer: product, activation and the gradients of both; of the embedding, at worst one for every edge:
         # angles, sines, cosines, both together, and rounded.

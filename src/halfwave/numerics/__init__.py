@@ -2,7 +2,7 @@
 
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.formats import FORMATS, Format, get_format
-from halfwave.numerics.hardware import default_half, describe_cpu, multiplies_natively
+from halfwave.numerics.hardware import default_half, describe_cpu, kind_of, meta_as, multiplies_natively
 from halfwave.numerics.rounding import round_to
 
 __all__ = [
@@ -14,6 +14,8 @@ __all__ = [
     "default_half",
     "describe_cpu",
     "get_format",
+    "kind_of",
+    "meta_as",
     "multiplies_natively",
     "round_to",
 ]

@@ -7,11 +7,37 @@ instructions would do (exact products, fp32 accumulation), and the result is rou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 
 import torch
 
 from halfwave.numerics.formats import FORMATS, Format
+
+# Tensors on `meta` hold no numbers: they stand for those of another device, this kind of one.
+_STANDS_FOR: ContextVar[str] = ContextVar("halfwave_meta_stands_for", default="cpu")
+
+
+def kind_of(device: torch.device | str) -> str:
+    """The kind of device that computes: cpu, cuda, ...; for `meta` the kind that it stands for (see `meta_as`)."""
+    kind = device if isinstance(device, str) else device.type
+    return _STANDS_FOR.get() if kind == "meta" else kind
+
+
+@contextmanager
+def meta_as(kind: str) -> Iterator[None]:
+    """Within, every layer treats `meta` tensors as it treats tensors on this kind of device.
+
+    A layer decides by its device how to work: in slices or in one piece, in which dtype products are taken. A plan made
+    on `meta` has to take the same decisions as the run that it is made for.
+    """
+    token = _STANDS_FOR.set(kind)
+    try:
+        yield
+    finally:
+        _STANDS_FOR.reset(token)
 
 
 def multiplies_natively(format: Format, device_type: str) -> bool:
@@ -20,7 +46,7 @@ def multiplies_natively(format: Format, device_type: str) -> bool:
         return False
     if not format.half:
         return True
-    if device_type != "cpu":
+    if kind_of(device_type) != "cpu":
         return True
     return _cpu_has(format.name)
 

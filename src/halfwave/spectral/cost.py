@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from halfwave.numerics import FORMATS, Arithmetic, Format, arithmetic_of
+from halfwave.numerics import FORMATS, Arithmetic, Format, arithmetic_of, kind_of
 from halfwave.spectral.modes import AxisModes
 
 
@@ -52,7 +52,7 @@ def fft_flops(modes: tuple[AxisModes, ...]) -> float:
 
 def seconds(modes: tuple[AxisModes, ...], arith: Arithmetic, device: torch.device) -> dict[str, float]:
     """Modelled seconds per field of each backend."""
-    rates = RATES.get(device.type, RATES["cuda"])
+    rates = RATES.get(kind_of(device), RATES["cuda"])
     n = math.prod(axis.size for axis in modes)
     width = arith.storage.itemsize
     product_rate = rates.native if arith.how == "native" and arith.format.half else rates.wide

@@ -13,7 +13,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, kind_of
 from halfwave.spectral.matrices import Weighting, last_axis_weights
 from halfwave.spectral.modes import AxisModes
 from halfwave.spectral.slicing import slices
@@ -61,7 +61,7 @@ def _operand(fields: Tensor, plan: TransformPlan) -> Tensor:
     """Fields rounded to the format, in the dtype that the FFT runs in."""
     arith = plan.arith
     powers_of_two = all(n & (n - 1) == 0 for n in plan.grid)
-    if fields.device.type == "cuda" and arith.storage is torch.float16 and powers_of_two:
+    if kind_of(fields.device) == "cuda" and arith.storage is torch.float16 and powers_of_two:
         return fields.half()
     return arith.load(fields).to(_wide(arith))
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from halfwave.data import ReadOptions
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
@@ -16,8 +17,27 @@ from halfwave.precision import BLOCKS, NAMES, Policy, Schedule
 from halfwave.precision.stabilizers import check_stabilizer
 
 SCHEDULE = "schedule"
+PLANNED = "planned"
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
-FREE_ON_RESUME = ("data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep")
+FREE_ON_RESUME = (
+    "data", "test_data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep",
+)  # fmt: skip
+
+
+class LiveData(BaseModel):
+    """Samples that a solver makes while training, new ones in each epoch; see `halfwave.data.live`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    generator: str
+    """Name of a generator: shallow-water, ..."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """Of the generator, such as resolution."""
+    n_train: int = Field(120, ge=1)
+    """Samples of an epoch; sample i of epoch e depends on the seed, e and i alone."""
+    n_test: int = Field(20, ge=1)
+    """Samples for testing, the same in all epochs."""
+    seed: int = Field(0, ge=0)
 
 
 class TrainConfig(BaseModel):
@@ -25,8 +45,8 @@ class TrainConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
 
-    data: str
-    """Dataset file (HDF5)."""
+    data: str | None = None
+    """Dataset file or directory, of any format that `halfwave.data.open_any` reads."""
     model: str = "FNO"
     """Class of the model: FNO, TFNO, SFNO, GINO, UNet."""
     arguments: dict[str, Any] = Field(default_factory=dict)
@@ -34,19 +54,43 @@ class TrainConfig(BaseModel):
     recipe: str | None = None
     """Name of the recipe that these settings came from, for the record."""
 
+    live: LiveData | None = None
+    """Instead of a file: samples from a solver while training."""
+    test_data: str | None = None
+    """A separate file with the test samples."""
+    n_train: int | None = Field(None, ge=1)
+    """Use no more than so many train samples of the file."""
+    n_test: int | None = Field(None, ge=1)
+    """Use no more than so many test samples of the file."""
+    subsample: int = Field(1, ge=1)
+    """Keep every n-th point of each axis, or of a point cloud."""
+    resolution: int | None = Field(None, ge=2)
+    """Resample the fields linearly to so many points a side."""
+    steps: tuple[int, int] = (0, -1)
+    """Input and output step of a file that depends on time, counted from either end."""
+
     epochs: int = Field(30, ge=1)
     batch_size: int = Field(8, ge=1)
     """Samples of one batch, over all devices."""
     learning_rate: float = Field(2e-3, gt=0)
     weight_decay: float = Field(1e-4, ge=0)
     scheduler: Literal["cosine", "constant"] = "cosine"
-    loss: Literal["l2", "h1"] = "l2"
+    loss: Literal["l2", "h1", "area-l2"] = "l2"
+    """Relative L2 or H1 on fields; l2 or area-l2 (points weighted by their area) on point clouds."""
     normalise: bool = True
     """Fit per-channel normalizers on the train split and keep them with the model."""
+    latent_resolution: int | None = Field(None, ge=2)
+    """Of point clouds: nodes a side of the latent grid, 16 by default."""
+    features: tuple[str, ...] = ()
+    """Of point clouds: parameters of a body that are inputs beside its shape, such as velocity."""
+    graph_cache: int | None = Field(None, ge=0)
+    """Of point clouds: MiB of neighbourhoods that are kept rather than searched again, 256 by default."""
     seed: int = Field(0, ge=0)
 
     precision: str = "mixed"
-    """full, amp, half, mixed, or schedule (the paper's 25% mixed, 50% amp, 25% full); or a block setting like HHF."""
+    """full, amp, half, mixed; schedule (the paper's 25% mixed, 50% amp, 25% full); planned (see policy); or HHF, ..."""
+    policy: dict[str, Any] | None = None
+    """With precision=planned: the policy, a format for each role and layer, as `Policy.to_dict` gives it."""
     phases: tuple[tuple[float, str], ...] | None = None
     """With precision=schedule: other phases, as pairs (fraction, policy)."""
     dtype: str | None = None
@@ -95,6 +139,18 @@ class TrainConfig(BaseModel):
         except ValidationError as error:
             raise InputError(_one_line(error)) from None
 
+    @model_validator(mode="after")
+    def _one_source(self) -> TrainConfig:
+        if (self.data is None) == (self.live is None):
+            given = "both were given" if self.data is not None else "none was given"
+            raise ValueError(f"expected a dataset file, or live data: {given}")
+        file_only = ("test_data", "n_train", "n_test", "resolution")
+        asked = [name for name in file_only if getattr(self, name) is not None]
+        if self.live is not None and (asked or self.subsample > 1 or self.steps != (0, -1)):
+            name = next(iter(asked), "subsample" if self.subsample > 1 else "steps")
+            raise ValueError(f"{name} is for files: expected none with live data, which has its own")
+        return self
+
     @field_validator("arguments")
     @classmethod
     def _as_json(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -104,9 +160,20 @@ class TrainConfig(BaseModel):
     @field_validator("precision")
     @classmethod
     def _known_precision(cls, precision: str) -> str:
-        if precision not in (*NAMES, SCHEDULE, *BLOCKS):
-            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join((*NAMES, SCHEDULE))}")
+        named = (*NAMES, SCHEDULE, PLANNED)
+        if precision not in (*named, *BLOCKS):
+            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join(named)}")
         return precision
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _known_policy(cls, policy: Policy | dict[str, Any] | None) -> dict[str, Any] | None:
+        if policy is None or isinstance(policy, Policy):
+            return None if policy is None else policy.to_dict()
+        try:
+            return Policy.from_dict(policy).to_dict()
+        except TypeError:
+            raise ValueError(f"expected the object that Policy.to_dict gives, got {policy!r}") from None
 
     @field_validator("dtype")
     @classmethod
@@ -120,6 +187,8 @@ class TrainConfig(BaseModel):
 
     def build_schedule(self, device: str = "cpu") -> Schedule:
         """The policies of this run on a kind of device; a constant one unless precision is ``schedule``."""
+        if self.precision == PLANNED or self.policy is not None:
+            return Schedule.constant(self._planned())
         if self.precision != SCHEDULE:
             if self.phases is not None:
                 raise InputError(f"phases are given but precision is {self.precision}: expected precision=schedule")
@@ -129,6 +198,22 @@ class TrainConfig(BaseModel):
             return Schedule([(fraction, self._policy(name, device)) for fraction, name in phases])
         except ValueError as error:
             raise InputError(str(error)) from None
+
+    def _planned(self) -> Policy:
+        if self.precision != PLANNED or self.policy is None:
+            given = "is given" if self.policy is not None else "is not given"
+            raise InputError(
+                f"precision is {self.precision} and policy {given}: expected precision=planned with a policy"
+            )
+        for name in ("phases", "dtype", "stabilizer"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise InputError(f"{name} is given but precision is planned: the policy says it all")
+        return Policy.from_dict(self.policy)
+
+    def read_options(self) -> ReadOptions:
+        """How the data file is read."""
+        test = None if self.test_data is None else Path(self.test_data)
+        return ReadOptions(test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps)
 
     def _policy(self, name: str, device: str) -> Policy:
         return Policy.named(name, self.dtype, self.stabilizer, device)
@@ -160,7 +245,7 @@ def read_config(path: str | Path) -> TrainConfig:
 
 def _one_line(error: ValidationError) -> str:
     first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"])
+    name = ".".join(str(part) for part in first["loc"]) or "data"
     if first["type"] == "extra_forbidden":
         return f"unknown field {name!r}: expected one of {', '.join(TrainConfig.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")

@@ -22,8 +22,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from halfwave.errors import InputError
+from halfwave.models.recompute import blocks_of
 from halfwave.training.operator import Operator
-from halfwave.training.recompute import blocks_of
 
 Strategy = Literal["auto", "ddp", "fsdp"]
 

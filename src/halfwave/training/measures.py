@@ -1,25 +1,18 @@
-"""Exact measures of a training step: live bytes counted at dispatch, and throughput.
-
-Every operator that PyTorch dispatches (forward, backward, optimizer, inside autograd functions and custom ops) passes
-the counter. It adds each storage once, when it is first seen, and takes it off the moment it is freed, also while only
-autograd holds it. So the same counter serves any model, ours or a peer's, on cpu, cuda and meta. It does not see
-scratch space inside one kernel, nor what a compiled graph allocates for itself: measure eager models.
-"""
+"""Exact measures of a training step: live bytes counted at dispatch (see `live_bytes`), and throughput."""
 
 from __future__ import annotations
 
 import statistics
 import time
-import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from halfwave.live_bytes import LiveBytes, storage_bytes
 
 Batch = tuple[Tensor, Tensor]
 
@@ -37,89 +30,6 @@ class StepMeasure:
     gradient_bytes: int
     optimizer_bytes: int
     batch_bytes: int
-
-
-class LiveBytes(TorchDispatchMode):
-    """Counts live tensor storages while active, each once, views and in-place results included in their storage.
-
-    >>> with LiveBytes() as live:
-    ...     held = live.hold(parameters)   # what exists already; anything else is counted when an operator reads it
-    ...     step()
-    >>> live.peak()                        # bytes
-    >>> live.peak(without=held)            # the largest sum of all others
-
-    The log of allocations and frees is kept, so that a peak can be asked for afterwards with some tensors left out:
-    which storages end as gradients is only known at the end.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._log: list[tuple[int, int]] = []  # (token, change in bytes), in order
-        self._known: dict[int, tuple[int, int, Any]] = {}  # address of the storage -> token, bytes, weak reference
-        self._tokens = 0
-        self._before: dict[int, int] = {}  # token -> bytes of storages older than the counter
-
-    def hold(self, tensors: Iterable[Tensor]) -> set[int]:
-        """Count tensors that exist already as live from the beginning; returns tokens that stand for their storages."""
-        return {self._see(tensor, older=True) for tensor in tensors}
-
-    def peak(self, without: Collection[int] = ()) -> int:
-        """The largest sum of live bytes so far, leaving out the storages that the tokens `without` stand for."""
-        running = sum(nbytes for token, nbytes in self._before.items() if token not in without)
-        largest = running
-        for token, change in self._log:
-            if token not in without:
-                running += change
-                largest = max(largest, running)
-        return largest
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        # An argument not seen before was not made by a dispatched operator: it is older than the counter.
-        for leaf in tree_leaves((args, kwargs)):
-            if isinstance(leaf, Tensor):
-                self._see(leaf, older=True)
-        result = func(*args, **kwargs)
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, Tensor):
-                self._see(leaf, older=False)
-        return result
-
-    def _see(self, tensor: Tensor, older: bool) -> int:
-        storage = tensor.untyped_storage()
-        address, nbytes = storage._cdata, storage.nbytes()
-        known = self._known.get(address)
-        if known is None:
-            return self._add(storage, address, nbytes, older)
-        token, before, reference = known
-        if before != nbytes:  # resized in place
-            self._log.append((token, nbytes - before))
-            self._known[address] = (token, nbytes, reference)
-        return token
-
-    def _add(self, storage: Any, address: int, nbytes: int, older: bool) -> int:
-        token = self._tokens = self._tokens + 1
-        # PyTorch keeps the Python object of a storage for as long as the storage itself lives, whoever holds it (a
-        # saved tensor in a C++ autograd node, say), so the end of the one is the end of the other.
-        reference = weakref.ref(storage, lambda _: self._drop(address, token))
-        self._known[address] = (token, nbytes, reference)
-        if older:
-            self._before[token] = nbytes
-        else:
-            self._log.append((token, nbytes))
-        return token
-
-    def _drop(self, address: int, token: int) -> None:
-        known = self._known.get(address)
-        if known is not None and known[0] == token:
-            self._log.append((token, -known[1]))
-            del self._known[address]
-
-
-def storage_bytes(tensors: Iterable[Tensor]) -> int:
-    """Bytes of the tensors' storages, each storage once."""
-    storages = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}
-    return sum(storages.values())
 
 
 def training_step(model: nn.Module, loss: Callable[..., Tensor], optimizer: Optimizer, batch: Batch) -> None:

@@ -1,0 +1,189 @@
+"""plan_memory: what a training step will hold, tensor by tensor, before anything is run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from halfwave.errors import InputError
+from halfwave.live_bytes import LiveBytes, storage_bytes
+from halfwave.planner.allocator import Overhead, Scratch, estimate_overhead
+from halfwave.planner.memory_text import describe
+from halfwave.planner.meta_step import Loss, MetaStep
+from halfwave.planner.module_path import ModulePath
+from halfwave.precision import NAMES, Policy
+
+KINDS = ("cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A span of a step in which one module is at work: the largest sum of live bytes in it, and the sum at its end.
+
+    `phase` is forward, backward or update; `module` is "" where the model itself is at work, or the loss.
+    """
+
+    phase: str
+    module: str
+    peak_bytes: int
+    live_bytes: int
+
+
+@dataclass(frozen=True)
+class LiveTensor:
+    """A tensor that is alive at the peak.
+
+    `kind` is parameter, gradient, optimizer state, batch, constant (matrices, graphs) or activation (all that the step
+    makes: what is saved for the backward pass, gradients of fields, temporaries). `name` is the parameter's, or of the
+    module that made the tensor and the phase in which it did.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The memory of one training step in the long run (the optimizer's state exists), in bytes.
+
+    Attributes:
+        model, policy, device, optimizer, recompute: what was planned.
+        peak_bytes: the largest sum of live tensor storages, each once: what `LiveBytes` counts in the real step.
+        parameters, gradients, optimizer_state, batch: bytes of each.
+        activations: the largest sum of live bytes that are none of those.
+        overhead: what the device takes beyond live tensors, assumed and stated.
+        timeline: the modules in the order in which they are at work.
+        at_peak: the tensors alive at the peak, largest first.
+    """
+
+    model: str
+    policy: str
+    device: str
+    optimizer: str
+    recompute: bool
+    peak_bytes: int
+    parameters: int
+    gradients: int
+    optimizer_state: int
+    batch: int
+    activations: int
+    overhead: Overhead
+    timeline: tuple[Moment, ...]
+    at_peak: tuple[LiveTensor, ...]
+
+    @property
+    def workspace(self) -> int:
+        """Scratch space of the libraries, assumed; not part of `peak_bytes`."""
+        return self.overhead.workspace
+
+    @property
+    def needed_bytes(self) -> int:
+        """What the device has to have: the peak, the allocator's margin, workspaces and context."""
+        return self.peak_bytes + self.overhead.margin + self.overhead.workspace + self.overhead.context
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"workspace": self.workspace, "needed_bytes": self.needed_bytes}
+
+    def __str__(self) -> str:
+        return describe(self)
+
+
+def plan_memory(
+    model: nn.Module,
+    inputs: Any,
+    *,
+    policy: str | Policy | None = None,
+    optimizer: str = "adamw",
+    recompute: bool = False,
+    device: str | torch.device | None = None,
+    loss: Loss | None = None,
+) -> MemoryPlan:
+    """Plan one training step: its real forward pass, backward pass and update, run on the `meta` device and counted.
+
+    Nothing of the model's size is allocated, no GPU is needed, and the model is not changed.
+
+    >>> print(plan_memory(model, (8, 1, 128, 128), policy="mixed", device="cuda"))
+
+    Args:
+        model: any module; a model built under ``torch.device("meta")`` takes no memory at any size.
+        inputs: a tensor or a shape; a sequence of these in the order of the model's inputs (one more is the target); or
+            a mapping from the names of its inputs (and ``"y"``, the target). A GINO needs its points as tensors.
+        policy: a `Policy` or the name of one, with the half format of `device`; None leaves the model's own.
+        optimizer: ``"adamw"``, ``"adam"``, ``"momentum"`` or ``"sgd"``, in their fused form.
+        recompute: every block keeps its input only, as in the trainer.
+        device: ``"cpu"`` (this one) or ``"cuda"``; by default the model's, or for a model on `meta` the present one.
+        loss: of prediction and target; by default the relative L2 error.
+    """
+    kind = _kind(model, device)
+    chosen = _policy(policy, kind)
+    step = MetaStep(model, inputs, chosen, optimizer, recompute, kind, loss)
+    state = step.update.state()
+    live = LiveBytes(note=lambda tensor: (path.place, tuple(tensor.shape), tensor.dtype))
+    path = ModulePath(live.mark)
+    scratch = Scratch()
+    with scratch, live:
+        groups = {
+            "parameter": _tokens(live, dict(step.model.named_parameters())),
+            "optimizer state": _tokens(live, state),
+            "batch": _tokens(live, {f"batch {n}": t for n, t in enumerate(step.batch())}),
+        }
+        live.hold(step.model.buffers())
+        step.run(path)
+        groups["gradient"] = _tokens(live, step.gradients())
+    held = set().union(*groups.values())
+    return MemoryPlan(
+        model=type(model).__name__,
+        policy="the model's own" if chosen is None else str(chosen),
+        device=kind,
+        optimizer=optimizer,
+        recompute=recompute,
+        peak_bytes=live.peak(),
+        parameters=storage_bytes(step.model.parameters()),
+        gradients=storage_bytes(step.gradients().values()),
+        optimizer_state=storage_bytes(state.values()),
+        batch=storage_bytes(step.batch()),
+        activations=live.peak(without=held),
+        overhead=estimate_overhead(live, scratch, kind),
+        timeline=tuple(Moment(phase, module, peak, end) for (phase, module), peak, end in live.spans()),
+        at_peak=_alive(live, groups),
+    )
+
+
+def _tokens(live: LiveBytes, tensors: dict[str, Tensor]) -> dict[int, str]:
+    return {live.token(tensor): name for name, tensor in tensors.items()}
+
+
+def _alive(live: LiveBytes, groups: dict[str, dict[int, str]]) -> tuple[LiveTensor, ...]:
+    known = {token: (name, kind) for kind, tokens in groups.items() for token, name in tokens.items()}
+    found = []
+    for token, nbytes in live.alive_at_peak().items():
+        (phase, module), shape, dtype = live.notes[token]
+        made = f"{module or 'model'}, {phase}"
+        name, kind = known.get(token, (made, "constant" if live.older(token) else "activation"))
+        found.append(LiveTensor(name, kind, shape, str(dtype).removeprefix("torch."), nbytes))
+    return tuple(sorted(found, key=lambda tensor: -tensor.bytes))
+
+
+def _kind(model: nn.Module, device: str | torch.device | None) -> str:
+    """The kind of device to plan for."""
+    if device is None:
+        kinds = {p.device.type for p in model.parameters()} - {"meta"}
+        return min(kinds, default="cuda" if torch.cuda.is_available() else "cpu")
+    kind = torch.device(device).type if isinstance(device, torch.device) else device.split(":")[0]
+    if kind not in KINDS:
+        raise InputError(f"cannot plan for device {str(device)!r}: expected {' or '.join(KINDS)}")
+    return kind
+
+
+def _policy(policy: str | Policy | None, kind: str) -> Policy | None:
+    if policy is None or isinstance(policy, Policy):
+        return policy
+    if policy not in NAMES:
+        raise InputError(f"unknown precision {policy!r}: expected one of {', '.join(NAMES)}")
+    return Policy.named(policy, device=kind)

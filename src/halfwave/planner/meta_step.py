@@ -1,0 +1,185 @@
+"""One training step on `meta`: the real forward pass, backward pass and update, without a number in memory."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
+
+from halfwave.errors import InputError
+from halfwave.models import GINO, set_precision
+from halfwave.models.graph_cache import PreparedGraphs
+from halfwave.models.recompute import recompute_blocks
+from halfwave.numerics import meta_as
+from halfwave.planner.meta_update import MetaUpdate
+from halfwave.planner.module_path import ModulePath
+from halfwave.precision import Policy
+
+Loss = Callable[[Any, Any], Tensor]
+_FORMS = "a tensor, a shape, a sequence of them, or a mapping from argument names to them"
+
+
+def relative_l2(prediction: Tensor, target: Tensor) -> Tensor:
+    """Mean of ||p - y|| / ||y|| over the batch in fp32: the tensors of the trainer's loss, no more and no fewer."""
+    p, y = prediction.float(), target.float()
+    return (_norm(p - y) / (_norm(y) + 1e-8)).mean()
+
+
+def _norm(u: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(u.flatten(1), dim=1)
+
+
+class MetaStep:
+    """A copy of a model on `meta` with inputs, target and optimizer state, ready for a step on a kind of device.
+
+    The given model is not touched, and nothing of its size is allocated.
+
+    Args:
+        model: any module, on any device; those of this library decide on `meta` as they do on `kind`.
+        inputs: of its forward pass: a tensor, a shape, a sequence of these in the order of the arguments (one more is
+            the target), or a mapping from the names of arguments (``"y"`` is the target). A GINO needs tensors: who
+            neighbours whom is in the coordinates.
+        policy: for every layer; None for a model that has none.
+        optimizer: see `MetaUpdate`.
+        recompute: every block recomputes, as in the trainer.
+        kind: of device that `meta` stands for, ``"cpu"`` or ``"cuda"``.
+        loss: of prediction and target; by default the relative L2 error.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        inputs: Any,
+        policy: Policy | None,
+        optimizer: str = "adamw",
+        recompute: bool = False,
+        kind: str = "cpu",
+        loss: Loss | None = None,
+    ) -> None:
+        self.kind = kind
+        self.model = copy_to_meta(model)
+        if policy is not None:
+            set_precision(self.model, policy)
+        if recompute:
+            recompute_blocks(self.model)
+        given = _by_name(model, inputs)
+        target = given.pop("target", None)
+        if isinstance(self.model, GINO):
+            self.model.cache = PreparedGraphs([graph.on_meta() for graph in _graphs(self.model, given)])
+        empty = _OnMeta()
+        self.inputs = {name: tree_map(empty, value) for name, value in given.items()}
+        self.loss = loss or relative_l2
+        self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        self.update = MetaUpdate(optimizer, self.parameters)
+        # Also fills the caches of matrices and plans, as the first of many steps does.
+        with meta_as(kind), torch.no_grad():
+            prediction = self.model(**self.inputs)
+        self.target = tree_map(_float_like, prediction) if target is None else tree_map(empty, target)
+
+    def run(self, path: ModulePath | None = None) -> None:
+        """Forward pass, loss, backward pass, update; `path` is told where the step is."""
+        with meta_as(self.kind), nullcontext() if path is None else path.follow(self.model):
+            self._enter(path, "forward")
+            loss = self._loss()
+            self._enter(path, "backward")
+            loss.backward()
+            self._enter(path, "update")
+            self.update.step()
+
+    def _loss(self) -> Tensor:
+        prediction = self.model(**self.inputs)
+        if isinstance(prediction, Mapping):
+            return torch.stack([self.loss(prediction[key], self.target[key]) for key in prediction]).sum()
+        return self.loss(prediction, self.target)
+
+    @staticmethod
+    def _enter(path: ModulePath | None, phase: str) -> None:
+        if path is not None:
+            path.enter(phase)
+
+    def batch(self) -> list[Tensor]:
+        """Inputs and target."""
+        return [t for t in tree_leaves((self.inputs, self.target)) if isinstance(t, Tensor)]
+
+    def gradients(self) -> dict[str, Tensor]:
+        return {name: p.grad for name, p in self.parameters.items() if p.grad is not None}
+
+
+def copy_to_meta(model: nn.Module) -> nn.Module:
+    """A copy whose tensors are on `meta`, shared ones still shared; those of the model are not copied on the way."""
+    memo: dict[int, Any] = {}
+    for tensor in _tensors(model):
+        empty = torch.empty_like(tensor, device="meta")
+        memo[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
+    made = copy.deepcopy(model, memo)
+    for parameter in made.parameters():
+        parameter.grad = None
+    return made
+
+
+def _tensors(model: nn.Module) -> Iterator[Tensor]:
+    attributes = chain.from_iterable(vars(module).values() for module in model.modules())
+    yield from chain(model.parameters(), model.buffers(), (a for a in attributes if isinstance(a, Tensor)))
+
+
+def _by_name(model: nn.Module, inputs: Any) -> dict[str, Any]:
+    """Inputs by the names of the forward pass's arguments, and ``"target"`` if there is one."""
+    names = [n for n, p in inspect.signature(model.forward).parameters.items() if p.kind is not p.VAR_KEYWORD]
+    if isinstance(inputs, Mapping):
+        found = {("target" if n == "y" and n not in names else n): _as_tensor(value) for n, value in inputs.items()}
+        unknown = set(found) - {*names, "target"}
+        if unknown:
+            raise InputError(f"{type(model).__name__} has no input {min(unknown)!r}: expected {', '.join(names)}")
+        return {name: value for name, value in found.items() if value is not None}
+    many = isinstance(inputs, Sequence) and not _is_shape(inputs)
+    values = [_as_tensor(value) for value in (inputs if many else [inputs])]
+    if not 0 < len(values) <= len(names) + 1:
+        raise InputError(f"{type(model).__name__} takes {len(names)} inputs and a target, got {len(values)}")
+    return {name: value for name, value in zip([*names, "target"], values, strict=False) if value is not None}
+
+
+def _as_tensor(value: Any) -> Any:
+    if value is None or isinstance(value, Tensor | Mapping):
+        return value
+    if _is_shape(value):
+        if min(value) < 1:
+            raise InputError(f"inputs of a plan must have at least one entry on every axis, got {tuple(value)}")
+        return torch.empty(tuple(value), device="meta")
+    raise InputError(f"cannot plan for inputs {value!r}: expected {_FORMS}")
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, Sequence) and len(value) > 0 and all(type(n) is int for n in value)
+
+
+class _OnMeta:
+    """Tensors to `meta`, each once; integers (offsets of packed points) are read by models, so they stay."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Tensor] = {}
+
+    def __call__(self, value: Any) -> Any:
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            return value
+        if id(value) not in self._made:
+            self._made[id(value)] = torch.empty_like(value, device="meta", requires_grad=value.requires_grad)
+        return self._made[id(value)]
+
+
+def _float_like(prediction: Tensor) -> Tensor:
+    return torch.empty(prediction.shape, dtype=torch.float32, device="meta")
+
+
+def _graphs(model: GINO, inputs: Mapping[str, Any]) -> list[Any]:
+    names = ("input_geom", "latent_queries", "output_queries", "input_offsets", "output_offsets")
+    geometry = {name: inputs[name] for name in names if inputs.get(name) is not None}
+    if any(isinstance(t, Tensor) and t.is_meta for t in tree_leaves(geometry)):
+        raise InputError("a plan of a GINO needs the coordinates themselves: expected tensors of points, got shapes")
+    return model.build_graphs(**geometry)
