@@ -14,7 +14,8 @@ from halfwave.experiments.bench import measure_rates
 from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Training
 from halfwave.models import build_model, set_precision
-from halfwave.training.measures import measure, training_step
+from halfwave.precision import Policy
+from halfwave.training.measures import StepMeasure, measure, training_step
 
 
 @dataclass(frozen=True)
@@ -71,18 +72,20 @@ def _plan(training: Training) -> TrainingPlan:
     config = training.config("")
     batches = -(-training.recipe.n_train // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
-    flops, peak = (None, None) if config.model == "GINO" else _count(training)
-    return TrainingPlan(training, steps, flops, peak)
+    if config.model == "GINO":
+        return TrainingPlan(training, steps, None, None)
+    flops, measured = count_step(training)
+    return TrainingPlan(training, steps, flops, measured.peak_memory_bytes)
 
 
-def _count(training: Training) -> tuple[float, int]:
-    """Operations and peak bytes of one step, run on tensors without values."""
+def count_step(training: Training, policy: Policy | None = None) -> tuple[float, StepMeasure]:
+    """Operations and bytes of one step, run on tensors without values; under the last policy of the training's own."""
     config = training.config("")
     x_shape, y_shape = _shapes(training)
     with torch.device("meta"):
         model = build_model(config.model, config.model_arguments(x_shape[0], y_shape[0]))
         x, y = (torch.empty(config.batch_size, *shape) for shape in (x_shape, y_shape))
-    set_precision(model, config.build_schedule().policy_at(1.0))
+    set_precision(model, policy or config.build_schedule().policy_at(1.0))
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
 
     def step() -> None:
@@ -90,7 +93,7 @@ def _count(training: Training) -> tuple[float, int]:
 
     with FlopCounterMode(display=False) as counter:
         step()
-    return float(counter.get_total_flops()), measure(step, model, optimizer, (x, y)).peak_memory_bytes
+    return float(counter.get_total_flops()), measure(step, model, optimizer, (x, y))
 
 
 def _shapes(training: Training) -> tuple[tuple[int, ...], tuple[int, ...]]:
