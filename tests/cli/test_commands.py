@@ -11,6 +11,7 @@ import torch
 
 import halfwave as hw
 from halfwave.cli import COMMANDS, parse
+from halfwave.planner import plan_precision
 from halfwave.training import TrainConfig
 
 
@@ -90,3 +91,16 @@ def test_module_is_the_command():
     found = subprocess.run([sys.executable, "-m", "halfwave", "trian"], capture_output=True, text=True)
     assert found.returncode == 2
     assert found.stderr.splitlines() == ["halfwave: unknown command 'trian': expected one of " + ", ".join(COMMANDS)]
+
+
+def test_train_with_a_precision_plan(command, fails, dataset, tmp_path):
+    plan = plan_precision(hw.FNO((4, 4), 1, 1, 6, n_layers=2), dataset)
+    plan.save(tmp_path / "plan.json")
+    tiny = ["--epochs", "1", "--batch-size", "4", "--arguments", "n_modes=[4,4]", "hidden_channels=6", "n_layers=2"]
+    train = ["train", "darcy", "--data", dataset, "--out", tmp_path / "run", *tiny, "--policy"]
+    code, _, err = command(*train, tmp_path / "plan.json")
+    assert code == 0, err
+    assert hw.load(tmp_path / "run" / "model.safetensors").model.policy == plan.policy
+    fails(2, "--policy is given and --precision is amp", *train, tmp_path / "plan.json", "--precision", "amp")
+    (tmp_path / "other.json").write_text("[]")
+    fails(1, "other.json is not a precision plan", *train, tmp_path / "other.json")

@@ -60,6 +60,9 @@ def _relative(a, b):
         (3, {"gno_weighting_function": "half_cos", "gno_weight_function_scale": 2.0, "out_gno_tanh": "latent_embed"}),
         (3, {"fno_skip": "identity", "fno_channel_mlp_skip": "linear", "fno_channel_mlp_expansion": 1.0}),
         (3, {"fno_use_channel_mlp": False, "in_gno_channel_mlp_hidden_layers": [3]}),
+        (3, {"fno_factorization": "tucker", "fno_rank": 0.4}),
+        (3, {"fno_factorization": "cp", "fno_rank": 0.4, "fno_implementation": "reconstructed"}),
+        (2, {"fno_factorization": "tt", "fno_rank": 0.4, "fno_separable": True}),
     ],
 )
 def test_same_weights_same_outputs(dim, options):
@@ -96,7 +99,6 @@ def test_round_trip_of_the_state_dict():
         ({"fno_norm": "group_norm"}, "fno_norm"),
         ({"fno_stabilizer": "tanh"}, "stabilizer"),
         ({"fno_preactivation": True}, "preactivation"),
-        ({"fno_separable": True}, "separable"),
         ({"fno_resolution_scaling_factor": 2}, "resolution scaling factor"),
         ({"gno_channel_mlp_non_linearity": torch.nn.functional.relu}, "another nonlinearity"),
     ],

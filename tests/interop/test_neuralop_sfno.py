@@ -46,6 +46,21 @@ def test_options_are_carried_over(options):
     assert _relative(from_neuralop(peer)(x), peer(x)) < 1e-5
 
 
+@pytest.mark.parametrize("factorization", ["cp", "tucker", "tt"])
+@pytest.mark.parametrize("implementation", ["factorized", "reconstructed"])
+def test_factorized_weights_are_carried_over_and_back(factorization, implementation):
+    peer = _peer(factorization=factorization, rank=0.3, implementation=implementation, n_layers=2)
+    x = torch.randn(2, 2, 20, 40)
+    for source in (peer, peer.state_dict()):
+        ours = from_neuralop(source)
+        assert ours.config["factorization"] == factorization
+        assert _relative(ours(x), peer(x)) < 1e-5
+    theirs = {name: value for name, value in peer.state_dict().items() if isinstance(value, torch.Tensor)}
+    state = to_neuralop_state_dict(ours)
+    assert state.keys() == theirs.keys()
+    assert all(torch.equal(state[name], value) for name, value in theirs.items())
+
+
 @pytest.mark.parametrize("kind", ["equiangular", "legendre-gauss"])
 def test_convolution_equals_theirs_on_both_grids_and_between_sizes(kind):
     torch.manual_seed(0)

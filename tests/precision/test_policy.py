@@ -90,3 +90,20 @@ def test_stabilizers_do_what_they_are_called():
     limit = v.mean((1, 2, 3)) + 2 * v.std((1, 2, 3), correction=0)
     torch.testing.assert_close(clipped.amax((1, 2, 3)), limit)
     assert NAMES == ("full", "amp", "half", "mixed")
+
+
+def test_layers_have_policies_of_their_own():
+    own = Policy(contraction="fp16", name="own")
+    policy = Policy(pointwise="bf16", layers={"blocks.1": own, "blocks.1.conv": Policy(weights="fp8_e4m3")})
+    assert policy.of("blocks.1") == policy.of("blocks.1.mlp") == own
+    assert policy.of("blocks.1.conv").weights == "fp8_e4m3"
+    assert policy.of("blocks.10") == policy.of("") == Policy(pointwise="bf16")
+    assert {format.name for format in policy.formats} == {"fp32", "bf16", "fp16", "fp8_e4m3"}
+    assert policy.emulated
+    assert Policy.from_dict(policy.to_dict()) == policy
+    assert hash(policy) == hash(Policy.from_dict(policy.to_dict()))
+    assert "layers" not in own.to_dict()
+    with pytest.raises(ValueError, match="the policy of layer 'a' must be a Policy without layers"):
+        Policy(layers={"a": policy})
+    with pytest.raises(ValueError, match="layers of a policy must be an object"):
+        Policy.from_dict({"layers": ["blocks.0"]})

@@ -6,17 +6,20 @@ from neuralop.layers.spectral_convolution import SpectralConv as PeerConv
 
 from halfwave.numerics import FORMATS, arithmetic
 from halfwave.precision import Policy
-from halfwave.spectral import FourierTransform, SpectralConv
+from halfwave.spectral import SpectralConv
 
 GRIDS = [
     ((32,), (16,)),
     ((33,), (16,)),
+    ((20,), (20,)),
+    ((21,), (21,)),
     ((20,), (40,)),
     ((32, 48), (12, 20)),
     ((33, 47), (12, 21)),
     ((16, 16), (16, 16)),
     ((9, 11), (12, 20)),
     ((12, 16, 10), (6, 8, 4)),
+    ((6, 5, 8), (6, 5, 8)),
     ((7, 5, 9), (6, 8, 10)),
 ]
 
@@ -98,23 +101,70 @@ def test_block_settings_keep_each_stage_in_its_format(setting):
     assert [t.dtype for t in (x_hat, y_hat, y)] == [dtypes[letter] for letter in setting]
 
 
-@pytest.mark.parametrize("grid", [(96,), (127, 8), (100, 9), (37, 53, 41)])
+SIZES = (96, 100, 127, 128, 129, 1000)
+HALF_GRIDS = [(n,) for n in SIZES] + [(n, n) for n in SIZES[:-1]] + [(1000, 96), (37, 53, 41)]
+
+
 @pytest.mark.parametrize("name", ["fp16", "bf16"])
-def test_every_size_runs_in_half(grid, name):
-    conv = SpectralConv(1, 1, (6,) * len(grid), precision=Policy.named("half", dtype=name), backend="gemm")
-    x = torch.randn(1, 1, *grid, requires_grad=True)
-    conv(x).float().square().mean().backward()
-    assert x.grad.isfinite().all()
+@pytest.mark.parametrize("backend", ["gemm", "fft"])
+@pytest.mark.parametrize("grid", HALF_GRIDS, ids=str)
+def test_every_size_runs_in_half(grid, backend, name):
+    """Forward and backward, near full precision: the grid need not be a power of two, as cuFFT's half would have it."""
+    torch.manual_seed(0)
+    conv = SpectralConv(2, 2, (6,) * len(grid), backend=backend)
+    x = torch.randn(1, 2, *grid)
+    full, full_grad = _value_and_gradient(conv, x)
+    # A white field's coefficients are small against N: half its unnormalised FFT still fits.
+    conv.set_precision(Policy.named("half", dtype=name, stabilizer="none"))
+    half, half_grad = _value_and_gradient(conv, x)
+    tolerance = 6 * FORMATS[name].unit_roundoff
+    assert _relative(half.float(), full) < tolerance
+    assert _relative(half_grad, full_grad) < 2 * tolerance
 
 
-def test_gemm_cannot_overflow_and_fft_does_as_on_a_gpu():
-    gemm = FourierTransform((8, 8), "gemm")
-    fft = FourierTransform((8, 8), "fft")
-    fp16 = FORMATS["fp16"]
-    ones = torch.ones(1, 1, 256, 256)
-    assert gemm.forward(ones * 6e4, fp16).isfinite().all()
-    assert fft.forward(ones, fp16).isinf().any(), "65536 is past the largest fp16 number"
-    assert fft.forward(torch.ones(1, 1, 128, 128).tanh(), fp16).isfinite().all()
+def _value_and_gradient(conv, x):
+    x = x.clone().requires_grad_()
+    y = conv(x)
+    # Gradients of a spectrum are sums over the grid: this scale keeps them in the middle of fp16's range.
+    (y.float().square().sum() / x.numel() ** 0.5).backward()
+    return y.detach(), x.grad
+
+
+def test_gemm_stays_finite_and_right_at_the_end_of_fp16():
+    """|v| up to 6e4 at 1024x1024: means are bounded by max|v|, where an unnormalised sum would reach 6e10."""
+    torch.manual_seed(0)
+    x = torch.rand(1, 1, 1024, 1024) * 1.2e5 - 6e4
+    x[..., :3] = 6e4
+    conv = SpectralConv(1, 1, (8, 8), backend="gemm", bias=False)
+    conv.weight.weight.data.mul_(0.1)
+    policy = Policy.named("half", dtype="fp16", stabilizer="none")
+    with torch.no_grad():
+        exact = conv(x)
+        conv.set_precision(policy)
+        y = conv(x)
+        assert y.isfinite().all()
+        assert _relative(y.float(), exact) < 6 * FORMATS["fp16"].unit_roundoff
+        constant = conv.transform.forward(torch.full((1, 1, 1024, 1024), 6e4), FORMATS["fp16"])
+    assert constant.isfinite().all()
+    assert constant[4, 0, 0, 0, 0].item() == pytest.approx(6e4, rel=1e-3), "the mean of a constant is the constant"
+
+
+@pytest.mark.parametrize(
+    ("side", "stabilizer", "finite"), [(256, "none", False), (256, "tanh", True), (128, "tanh", True)]
+)
+def test_fft_in_fp16_overflows_on_ones_as_on_a_gpu(side, stabilizer, finite):
+    """256 x 256 ones sum to 65536, past the largest fp16 number, 65504; tanh(1) = 0.76 of them does not."""
+    conv = SpectralConv(
+        1, 1, (8, 8), backend="fft", precision=Policy.named("half", dtype="fp16", stabilizer=stabilizer)
+    )
+    y = conv(torch.ones(1, 1, side, side))
+    assert bool(y.isfinite().all()) == finite
+
+
+def test_auto_stabilizer_keeps_a_half_fft_finite():
+    conv = SpectralConv(1, 1, (8, 8), backend="fft", precision=Policy.named("half", dtype="fp16"))
+    assert conv.stabilizer == "tanh"
+    assert conv(torch.full((1, 1, 128, 128), 100.0)).isfinite().all()
 
 
 def test_auto_stabilizer_and_repr():
@@ -164,6 +214,12 @@ def test_policies_on_the_meta_device():
         (lambda: SpectralConv(1, 1, (4, 4, 4, 4)), "one to three positive integers"),
         (lambda: SpectralConv(1, 1, (4, 0)), "one to three positive integers"),
         (lambda: SpectralConv(1, 1, (4, 4), layout="odd"), "unknown layout 'odd'"),
+        (lambda: SpectralConv(1, 1, (4, 4), complex_mode="D"), "unknown complex_mode 'D': expected one of A, B, C"),
+        (lambda: SpectralConv(1, 1, (4, 4), memory_limit=0), "memory_limit must be a positive number of bytes or None"),
+        (
+            lambda: SpectralConv(1, 1, (4, 4), memory_limit=10)(torch.ones(1, 1, 8, 8)),
+            r"memory_limit of 10 bytes cannot be held: the finest slices need \d+",
+        ),
         (lambda: SpectralConv(2, 1, (4, 4))(torch.ones(1, 1, 8, 8)), r"expected input \(batch, 2, 2 grid axes\)"),
     ],
 )

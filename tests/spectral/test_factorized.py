@@ -13,16 +13,20 @@ from halfwave.numerics import FORMATS, arithmetic
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv, build_weight
 from halfwave.spectral.ranks import cp_rank, tt_rank, tucker_rank
+from halfwave.training.measures import LiveBytes
 
 KINDS = ["cp", "tucker", "tt"]
 GRIDS = [
     ((32,), (16,)),
     ((33,), (16,)),
+    ((20,), (20,)),
     ((20,), (40,)),
     ((32, 48), (12, 20)),
     ((33, 47), (12, 21)),
+    ((10, 11), (10, 11)),
     ((9, 11), (12, 20)),
     ((12, 16, 10), (6, 8, 4)),
+    ((6, 5, 8), (6, 5, 8)),
     ((7, 5, 9), (6, 8, 10)),
 ]
 
@@ -79,15 +83,81 @@ def test_gradients_equal_neuraloperators(kind, contraction):
         assert _relative(parameter.grad, pairs.movedim(-1, -2)) < 1e-5, name
 
 
+@pytest.mark.parametrize("backend", ["gemm", "fft"])
 @pytest.mark.parametrize("options", [{}, {"separable": True}, {"implementation": "reconstructed"}])
 @pytest.mark.parametrize("kind", [*KINDS, "dense"])
-def test_gradcheck_in_float64(kind, options):
+def test_gradcheck_in_float64(kind, options, backend):
+    _check_gradients(kind, (4, 3), (7, 6), backend, **options)
+
+
+@pytest.mark.parametrize("backend", ["gemm", "fft"])
+@pytest.mark.parametrize(("modes", "grid"), [((5,), (5,)), ((8,), (5,)), ((2, 3, 4), (4, 3, 5))])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradcheck_in_one_and_three_dimensions(kind, modes, grid, backend):
+    _check_gradients(kind, modes, grid, backend)
+
+
+def _check_gradients(kind, modes, grid, backend, **options):
     torch.manual_seed(0)
-    conv = SpectralConv(
-        2, 2, (4, 3), factorization=kind, rank=0.6, precision=Policy.uniform("fp64"), **options
-    ).double()
-    x = torch.randn(2, 2, 7, 6, dtype=torch.float64, requires_grad=True)
+    fp64 = Policy.uniform("fp64")
+    conv = SpectralConv(2, 2, modes, factorization=kind, rank=0.6, precision=fp64, backend=backend, **options).double()
+    x = torch.randn(2, 2, *grid, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x, *_: conv(x), (x, *conv.parameters()), fast_mode=True)
+
+
+@pytest.mark.parametrize("mode", ["A", "B", "C"])
+@pytest.mark.parametrize("kind", [*KINDS, "dense"])
+def test_options_of_the_paper_give_the_same_layer(kind, mode):
+    """Views of complex numbers as real ones differ in cost and rounding, not in what is computed."""
+    _, conv = _pair(kind, (8, 6))
+    other = SpectralConv(4, 4, (8, 6), factorization=kind, rank=0.5, layout="neuralop", complex_mode=mode)
+    other.load_state_dict(conv.state_dict())
+    x = torch.randn(2, 4, 12, 11)
+    assert _relative(other(x), conv(x)) < 1e-5
+    other.set_precision(Policy.named("half", dtype="fp16", stabilizer="none"))
+    assert 1e-5 < _relative(other(x).float(), conv(x)) < 0.006
+
+
+@pytest.mark.parametrize("name", ["fp32", "bf16"])
+@pytest.mark.parametrize("kind", [*KINDS, "dense"])
+def test_memory_limit_of_a_layer_holds(kind, name):
+    """Counted at dispatch: spectrum, weights, result, their gradients and every temporary of both passes."""
+    torch.manual_seed(0)
+    options = {"factorization": kind, "rank": 0.5}
+    free = SpectralConv(8, 8, (8, 8), **options)
+    x_hat = torch.randn(8, 5, 2, 3, 8)
+    unlimited = _contraction_peak(free, x_hat, name)
+    limit = _smallest_limit(options, x_hat, name)
+    tight = SpectralConv(8, 8, (8, 8), memory_limit=limit, **options)
+    tight.load_state_dict(free.state_dict())
+    peak = _contraction_peak(tight, x_hat, name)
+    assert peak <= limit
+    # Dense weights need next to nothing beside themselves, whatever the plan.
+    assert kind == "dense" or peak < unlimited
+    x = torch.randn(3, 8, 12, 12)
+    assert _relative(tight(x), free(x)) < 1e-5
+
+
+def _smallest_limit(options, x_hat, name):
+    """What the planner says that the finest slices need."""
+    with pytest.raises(ValueError, match="the finest slices need") as error:
+        _contract(SpectralConv(8, 8, (8, 8), memory_limit=1, **options), x_hat, name)
+    return int(str(error.value).split()[-1])
+
+
+def _contract(conv, x_hat, name):
+    arith = arithmetic(FORMATS[name], "cpu")
+    return conv.weight.contract(x_hat, (slice(None), slice(None)), arith, arith)
+
+
+def _contraction_peak(conv, x_hat, name):
+    x_hat = x_hat.clone().requires_grad_()
+    conv.zero_grad()
+    with LiveBytes() as live:
+        live.hold([x_hat, *conv.weight.parameters()])
+        y = _contract(conv, x_hat, name)
+        y.backward(torch.ones_like(y))
+    return live.peak()
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("bf16", 0.03), ("fp16", 0.004), ("tf32", 0.004), ("fp8_e5m2", 0.8)])
@@ -196,6 +266,10 @@ def test_parameters_are_real_fp32_and_as_many_as_asked_for():
         ({"factorization": "cp", "rank": True}, "rank True does not fit cp"),
         ({"factorization": "cp", "implementation": "dense"}, "unknown implementation 'dense': .*reconstructed"),
         ({"factorization": "cp", "contraction": "time"}, "unknown objective 'time': expected one of memory, flops"),
+        (
+            {"factorization": "cp", "implementation": "reconstructed", "memory_limit": 10**6},
+            "memory_limit needs implementation 'factorized'",
+        ),
         ({"separable": True}, "separable weights need as many channels out as in, got 3 in, 5 out"),
     ],
 )

@@ -73,3 +73,29 @@ def test_differences_leave_out_what_may_change():
 def test_channels_follow_the_data_unless_given():
     config = TrainConfig(data="a.h5", arguments={"in_channels": 3}, backend="fft")
     assert config.model_arguments(1, 2) == {"in_channels": 3, "out_channels": 2, "backend": "fft"}
+
+
+def test_a_planned_policy_is_part_of_the_config(tmp_path):
+    policy = Policy(contraction="fp16", name="planned", layers={"blocks.0": Policy(pointwise="bf16")})
+    config = TrainConfig(data="d.h5", precision="planned", policy=policy)
+    write_json(tmp_path / "config.json", {"config": config.to_dict()})
+    assert read_config(tmp_path / "config.json") == config
+    assert config.build_schedule().policy_at(0.3) == policy
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ({"precision": "planned"}, "precision is planned and policy is not given"),
+        (
+            {"precision": "mixed", "policy": Policy()},
+            "precision is mixed and policy is given: expected",
+        ),
+        ({"precision": "planned", "policy": Policy(), "dtype": "bf16"}, "dtype is given but precision is planned"),
+        ({"precision": "planned", "policy": {"speed": "fp16"}}, "unknown policy field 'speed'"),
+        ({"precision": "planned", "policy": {"weights": ["fp16"]}}, "expected the object that Policy.to_dict gives"),
+    ],
+)
+def test_contradictions_of_a_planned_policy(values, match):
+    with pytest.raises(InputError, match=match):
+        TrainConfig(data="d.h5", **values).build_schedule()

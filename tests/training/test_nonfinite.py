@@ -7,7 +7,7 @@ import torch
 
 from halfwave.models import build_model, set_precision
 from halfwave.precision import Policy
-from halfwave.training import RangeMonitor, TrainConfig, load, train
+from halfwave.training import Operator, RangeMonitor, TrainConfig, load, train
 from halfwave.training.checkpoints import Checkpoints
 from halfwave.training.engine import Engine
 from halfwave.training.loop import Loop
@@ -110,10 +110,10 @@ def test_safer_policies_end_at_full():
 
 def test_diagnosis_of_a_finite_model_and_of_bad_weights(model):
     x = torch.randn(1, 1, 10, 12)
-    assert "every layer is finite" in diagnose(model, x)
+    assert "every layer is finite" in diagnose(Operator(model, None, None), x)
     with torch.no_grad():
         model.projection.fcs[0].weight[0, 0] = math.nan
-    assert "the weights projection.fcs.0.weight are non-finite" in diagnose(model, x)
+    assert "the weights projection.fcs.0.weight are non-finite" in diagnose(Operator(model, None, None), x)
 
 
 def test_the_monitor_sees_every_stage_and_leaves_no_trace(model):

@@ -7,25 +7,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
+from torch import nn
 from tyro.conf import Positional
 
 from halfwave.commands.common import model_file, results_console
-from halfwave.data import open_dataset
+from halfwave.data import PointDataset, ReadOptions, open_any
 from halfwave.errors import InputError, UsageError
 from halfwave.models import set_precision
 from halfwave.precision import NAMES, Policy
 from halfwave.training import evaluate, load
+from halfwave.training.cloud_samples import CloudSamples
 from halfwave.training.config import read_config
+from halfwave.training.evaluation import Samples
+from halfwave.training.problem import AnyDataset, open_data
 
 
 @dataclass
 class Evaluate:
-    """Relative L2 and H1 errors of a trained operator on a test split."""
+    """Relative L2 and H1 errors of a trained operator; of point clouds L2 alone."""
 
     run_path: Positional[Path]
     """Run directory, or a model file."""
     data: Path | None = None
-    """Dataset file, of any resolution; by default the one of the run."""
+    """Dataset file or directory, of any resolution; by default the run's own, read as in the run."""
+    subsample: int | None = None
+    """Keep every n-th point of each axis, or of a point cloud."""
     resolution: int | None = None
     """Points a side: a coarser grid than the file's."""
     precision: str | None = None
@@ -43,23 +49,50 @@ class Evaluate:
         model = load(model_file(self.run_path))
         if self.precision is not None:
             set_precision(model, Policy.named(self.precision))
-        dataset = open_dataset(self.data or self._own_data())
-        check_fits(model, dataset.in_channels, len(dataset.grid), dataset.path)
-        found = evaluate(model, dataset.test, dataset.metadata, batch_size=self.batch_size, resolution=self.resolution)
-        grid = "x".join(map(str, dataset.grid if self.resolution is None else [self.resolution] * len(dataset.grid)))
-        self._print({"data": str(dataset.path), "grid": grid, "samples": dataset.n_test, **found})
+        dataset = self._open()
+        split, grid = self._split(model, dataset)
+        found = evaluate(model, split, dataset.metadata, batch_size=self.batch_size, resolution=self.resolution)
+        h1 = {"h1": None} if isinstance(dataset, PointDataset) else {}  # not defined there
+        self._print({"data": str(dataset.path), "grid": grid, "samples": dataset.n_test, **found, **h1})
 
-    def _own_data(self) -> Path:
+    def _open(self) -> AnyDataset:
+        """The file given, or the run's own data, read as in the run unless another grid is asked for."""
+        if self.subsample is not None and self.subsample < 1:
+            raise UsageError(f"--subsample must be at least 1, got {self.subsample}")
+        if self.data is not None:
+            return open_any(self.data, ReadOptions(stride=self.subsample or 1))
         if not self.run_path.is_dir():
             raise UsageError("a model file does not know its data: give --data FILE")
-        return Path(read_config(self.run_path / "config.json").data)
+        config = read_config(self.run_path / "config.json")
+        if config.is_live or (self.subsample is None and self.resolution is None):
+            if self.subsample is not None:
+                raise UsageError("--subsample is for files: this run has live data, give --data FILE")
+            return open_data(config)
+        return open_data(config.model_copy(update={"subsample": self.subsample or 1, "resolution": None}))
+
+    def _split(self, model: nn.Module, dataset: AnyDataset) -> tuple[Samples, str]:
+        """The test split as the model takes it, and the grid in words."""
+        encoder = getattr(model, "encoder", None)
+        if not isinstance(dataset, PointDataset):
+            if encoder is not None:
+                raise InputError(f"{dataset.path} holds fields on a grid; the model takes point clouds")
+            check_fits(model, dataset.in_channels, len(dataset.grid), dataset.path)
+            finest = dataset.test.grid
+            grid = finest if self.resolution is None else [self.resolution * n // finest[0] for n in finest]
+            return dataset.test, "x".join(map(str, grid))
+        if encoder is None:
+            raise InputError(f"{dataset.path} holds point clouds; the model takes fields on a grid")
+        if self.resolution is not None:
+            raise UsageError("--resolution is for fields on a grid: point clouds have none, give --subsample")
+        return CloudSamples(dataset.test, encoder), f"latent {'x'.join([str(encoder.resolution)] * 3)}"
 
     def _print(self, values: dict[str, object]) -> None:
         if self.json:
             print(json.dumps(values))
             return
         table = Table("grid", "samples", "L2", "H1", title=str(values["data"]))
-        table.add_row(str(values["grid"]), str(values["samples"]), f"{values['l2']:.5f}", f"{values['h1']:.5f}")
+        errors = ["-" if values[name] is None else f"{values[name]:.5f}" for name in ("l2", "h1")]
+        table.add_row(str(values["grid"]), str(values["samples"]), *errors)
         results_console().print(table)
 
 

@@ -1,4 +1,4 @@
-"""`halfwave predict RUN IN OUT`: a trained operator applied to the fields of a file."""
+"""`halfwave predict RUN IN OUT`: a trained operator applied to the fields, or to the point clouds, of a file."""
 
 from __future__ import annotations
 
@@ -6,25 +6,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 from tyro.conf import Positional
 
 from halfwave.commands.common import log_console, model_file, progress_of, results_console
 from halfwave.commands.evaluate import check_fits
+from halfwave.data.cloud_files import CloudWriter, open_clouds
 from halfwave.data.fields import FieldWriter, open_fields
 from halfwave.errors import UsageError
+from halfwave.models import unpack_points
 from halfwave.training import load
+from halfwave.training.cloud_encoder import CloudEncoder
 
 
 @dataclass
 class Predict:
-    """Apply a trained operator to the fields of a file, on any grid."""
+    """Apply a trained operator to the fields or the point clouds of a file."""
 
     run_path: Positional[Path]
     """Run directory, or a model file."""
     input: Positional[Path]
-    """HDF5 with a dataset x, or test/x; or .npy; N x C x grid."""
+    """HDF5 with a dataset x, or test/x; or .npy; N x C x grid. Clouds: HDF5 with points, or meshes."""
     output: Positional[Path]
-    """.h5 (dataset y) or .npy."""
+    """.h5 (dataset y; of clouds pressure, points, offsets) or .npy."""
     batch_size: int = 8
     """Samples at a time."""
 
@@ -32,6 +36,13 @@ class Predict:
         if self.batch_size < 1:
             raise UsageError(f"--batch-size must be at least 1, got {self.batch_size}")
         model = load(model_file(self.run_path))
+        encoder = getattr(model, "encoder", None)
+        if encoder is not None:
+            self._predict_clouds(model, encoder)
+        else:
+            self._predict_fields(model)
+
+    def _predict_fields(self, model: nn.Module) -> None:
         fields = open_fields(self.input)
         check_fits(model, fields.shape[1], len(fields.shape) - 2, self.input)
         count = fields.shape[0]
@@ -44,3 +55,19 @@ class Predict:
                 writer.append(model(fields[start : start + self.batch_size]))
                 progress(min(start + self.batch_size, count), count)
         results_console().print(f"{self.output}: {count} fields", soft_wrap=True)
+
+    def _predict_clouds(self, model: nn.Module, encoder: CloudEncoder) -> None:
+        clouds = open_clouds(self.input)
+        count = len(clouds)
+        with (
+            CloudWriter(self.output) as writer,
+            progress_of("predicting", log_console()) as progress,
+            torch.no_grad(),
+        ):
+            for start in range(0, count, self.batch_size):
+                samples = [clouds[i] for i in range(start, min(start + self.batch_size, count))]
+                batch = encoder.collate(samples)
+                for sample, pressure in zip(samples, unpack_points(model(batch), batch.offsets), strict=True):
+                    writer.append(sample.points, pressure[:, 0])
+                progress(start + len(samples), count)
+        results_console().print(f"{self.output}: {count} clouds", soft_wrap=True)

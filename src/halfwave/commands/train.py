@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -11,13 +11,17 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.commands.data import default_path, make_dataset
-from halfwave.data import build_generator
-from halfwave.errors import UsageError
+from halfwave.data import Generator, build_generator
+from halfwave.errors import InputError, UsageError
+from halfwave.files import read_json
 from halfwave.models.recipes import RECIPES, Recipe, get_recipe
 from halfwave.training import TrainConfig, train, train_seeds
+from halfwave.training.config import LIVE, PLANNED
 
 # Set by the recipe or by options of the command itself.
-_NOT_OPTIONS = ("data", "recipe", "arguments", "model")
+_NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
+# Of a file, what to use of it; without one, what is made.
+_OF_DATA = ("n_train", "n_test", "resolution")
 
 
 @dataclass
@@ -25,22 +29,26 @@ class TrainBase:
     recipe: Positional[str]
     """Name of a recipe: darcy, darcy-paper, ..."""
     data: Path | None = None
-    """Dataset file; by default the recipe's own, which is made first if it is not there."""
+    """Dataset file or directory, or live:NAME; by default the recipe's own, a file being made first."""
     out: Path | None = None
     """Run directory; by default runs/RECIPE-PRECISION. An interrupted run in it resumes."""
     arguments: tuple[str, ...] = ()
     """Arguments of the model to change, as KEY=VALUE: hidden_channels=64 n_modes=[32,32]."""
+    policy: Path | None = None
+    """File of a precision plan (`PrecisionPlan.save`): trains with --precision planned."""
     seeds: int = 1
     """Train so many times, from --seed on, and report mean and deviation."""
 
     def run(self) -> None:
         recipe = as_usage(lambda: get_recipe(self.recipe))
         arguments = {**recipe.arguments, **parse_pairs(self.arguments, "--arguments")}
-        settings = {**recipe.training, **self._given()}
-        data = self.data or recipe_data(recipe)
-        config = as_usage(
-            lambda: TrainConfig(data=str(data), model=recipe.model, arguments=arguments, recipe=recipe.name, **settings)
-        )
+        settings = {**recipe.training, **self._given(), **self._planned()}
+        if self.data is None:
+            asked = {name: settings.pop(name) for name in _OF_DATA if name in settings}
+            settings |= own_data(as_usage(lambda: adapt(recipe, **asked)))
+        else:
+            settings["data"] = str(self.data)
+        config = as_usage(lambda: TrainConfig(model=recipe.model, arguments=arguments, recipe=recipe.name, **settings))
         as_usage(config.build_schedule)
         out = self.out or Path("runs") / f"{recipe.name}-{config.precision}"
         if self.seeds < 1:
@@ -61,6 +69,18 @@ class TrainBase:
         """Options that were set on the command line; None stands for what the recipe or the trainer says."""
         return {name: getattr(self, name) for name in _options() if getattr(self, name) is not None}
 
+    def _planned(self) -> dict[str, Any]:
+        """What --policy says of the precision."""
+        if self.policy is None:
+            return {}
+        given = self._given().get("precision", PLANNED)
+        if given != PLANNED:
+            raise UsageError(f"--policy is given and --precision is {given}: expected planned")
+        values = read_json(self.policy)
+        if not isinstance(values, dict) or not isinstance(values.get("policy"), dict):
+            raise InputError(f"{self.policy} is not a precision plan: it has no object 'policy'")
+        return {"precision": PLANNED, "policy": values["policy"]}
+
 
 def _options() -> dict[str, Any]:
     return {name: info for name, info in TrainConfig.model_fields.items() if name not in _NOT_OPTIONS}
@@ -79,14 +99,63 @@ def _text(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
+def adapt(
+    recipe: Recipe, n_train: int | None = None, n_test: int | None = None, resolution: int | None = None
+) -> Recipe:
+    """The recipe with another size of its data."""
+    sizes = {} if resolution is None else {"resolution": resolution}
+    kept = {
+        name: value for name, value in recipe.parameters.items() if not (sizes and name in ("resolution", "points"))
+    }
+    adapted = replace(
+        recipe, n_train=n_train or recipe.n_train, n_test=n_test or recipe.n_test, parameters={**kept, **sizes}
+    )
+    _generator(adapted)  # raises for what the generator does not take
+    return adapted
+
+
+def own_data(recipe: Recipe) -> dict[str, Any]:
+    """The fields of the trainer's config that name the recipe's own data; a file of it is made now."""
+    if recipe.live:
+        counts = {"n_train": recipe.n_train, "n_test": recipe.n_test}
+        return {"data": f"{LIVE}{recipe.generator}", **counts, **recipe.parameters}
+    return {"data": str(recipe_data(recipe))}
+
+
 def recipe_data(recipe: Recipe) -> Path:
     """The recipe's dataset, made now if it is not there."""
-    generator = build_generator(recipe.generator, **recipe.parameters)
-    path = default_path(generator)
+    generator = _generator(recipe)
+    path, command = _path(recipe, generator), _command(recipe, generator)
     if not path.exists():
-        log_console().print(f"no --data given: making {path} for the recipe {recipe.name}", soft_wrap=True)
-        make_dataset(generator, path, recipe.n_train, recipe.n_test, 0, os.cpu_count() or 1)
-    return path
+        log_console().print(f"no --data given: making the data of {recipe.name} by `{command}`", soft_wrap=True)
+    try:
+        return make_dataset(generator, path, recipe.n_train, recipe.n_test, 0, os.cpu_count() or 1)
+    except InputError as error:
+        if not path.exists():
+            raise
+        raise InputError(
+            f"{path} is not what `{command}` makes: give --data {path} to train on it, or remove it"
+        ) from error
+
+
+def _generator(recipe: Recipe) -> Generator:
+    return build_generator(recipe.generator, **recipe.parameters)
+
+
+def _path(recipe: Recipe, generator: Generator) -> Path:
+    """The default one with the numbers of samples, where they are not the recipe's own."""
+    path = default_path(generator)
+    own = RECIPES[recipe.name]
+    if (recipe.n_train, recipe.n_test) == (own.n_train, own.n_test):
+        return path
+    return path.with_name(f"{path.stem}-{recipe.n_train}-{recipe.n_test}{path.suffix}")
+
+
+def _command(recipe: Recipe, generator: Generator) -> str:
+    """The command that makes the same file."""
+    size = getattr(generator, "resolution", getattr(generator, "points", None))
+    counts = f"--n-train {recipe.n_train} --n-test {recipe.n_test}"
+    return f"halfwave data {recipe.generator} --resolution {size} {counts} --out {_path(recipe, generator)}"
 
 
 def _build_command() -> type:

@@ -34,17 +34,29 @@ class LiveSource:
         return np.stack([s["x"] for s in samples]), np.stack([s["y"] for s in samples])
 
 
+class LiveSplit(Split):
+    """A split that is another one in each epoch."""
+
+    def __init__(self, path: Path, source: LiveSource) -> None:
+        super().__init__(path, source.split, source)
+        self.live = source
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin an epoch: from now on the samples are that epoch's, the same ones whenever it is set again."""
+        if epoch < 0:
+            raise InputError(f"epoch is {epoch}; it must not be negative")
+        self.live.epoch = epoch
+
+
 @dataclass(frozen=True)
 class LiveDataset(Dataset):
     """A `Dataset` whose train split is new in every epoch; the test split stays."""
 
-    source: LiveSource
+    train: LiveSplit
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin an epoch: from now on the train split is that epoch's, the same one whenever it is set again."""
-        if epoch < 0:
-            raise InputError(f"epoch is {epoch}; it must not be negative")
-        self.source.epoch = epoch
+        """`LiveSplit.set_epoch` of the train split."""
+        self.train.set_epoch(epoch)
 
 
 def live_dataset(generator: Generator, *, n_train: int = 120, n_test: int = 20, seed: int = 0) -> LiveDataset:
@@ -53,6 +65,6 @@ def live_dataset(generator: Generator, *, n_train: int = 120, n_test: int = 20, 
         raise InputError(f"n_train and n_test are {n_train} and {n_test}; each split needs at least 1 sample")
     path = Path(f"<{generator.name}>")
     sources = [LiveSource(generator, seed, split, n) for split, n in zip(SPLITS, (n_train, n_test), strict=True)]
-    train, test = (Split(path, source.split, source) for source in sources)
+    train, test = LiveSplit(path, sources[0]), Split(path, "test", sources[1])
     metadata = {"name": generator.name, **generator.describe(), "seed": seed, "n_train": n_train, "n_test": n_test}
-    return LiveDataset(path, metadata, train, test, sources[0])
+    return LiveDataset(path, metadata, train, test)

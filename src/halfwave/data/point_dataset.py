@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +21,10 @@ FIELDS = {"points": (3,), "normals": (3,), "areas": (), "pressure": ()}
 
 @dataclass(frozen=True)
 class PointSample:
-    """P points of one surface (float32): points and outward normals P x 3, areas and pressure P, parameters Q."""
+    """P points of one surface (float32): points and outward normals P x 3, areas and pressure P, parameters Q.
+
+    Where the pressure is yet to be predicted there are 0 values of it.
+    """
 
     points: Tensor
     normals: Tensor
@@ -58,7 +61,8 @@ class PointSplit:
         number = index % len(self)
         arrays = self.source.read(number)
         self._check(arrays, number)
-        return PointSample(**{name: torch.from_numpy(np.array(a, dtype=np.float32)) for name, a in arrays.items()})
+        tensors = {name: torch.from_numpy(np.array(a, dtype=np.float32)) for name, a in arrays.items()}
+        return PointSample(**{"pressure": torch.zeros(0), **tensors})
 
     def __iter__(self) -> Iterator[PointSample]:
         return (self[i] for i in range(len(self)))
@@ -117,9 +121,9 @@ class Thinned:
 class H5Cloud:
     """One split in the `points` layout of `store`."""
 
-    def __init__(self, reader: H5Reader, split: str) -> None:
-        self.reader, self.split = reader, split
-        shapes = {name: self._shape(name) for name in (*FIELDS, "parameters", "offsets")}
+    def __init__(self, reader: H5Reader, split: str, fields: Mapping[str, tuple[int, ...]] = FIELDS) -> None:
+        self.reader, self.split, self.fields = reader, split, fields
+        shapes = {name: self._shape(name) for name in (*fields, "parameters", "offsets")}
         self.offsets = reader.handle[f"{split}/offsets"][:]
         self._check(shapes)
 
@@ -135,7 +139,7 @@ class H5Cloud:
             or (np.diff(self.offsets) <= 0).any()
         ):
             raise InputError(f"{where}/offsets must be 0 and then grow with every sample")
-        for name, tail in FIELDS.items():
+        for name, tail in self.fields.items():
             if shapes[name] != (self.offsets[-1], *tail):
                 raise InputError(
                     f"{where}/{name} has shape {shapes[name]}; {(int(self.offsets[-1]), *tail)} is expected"
@@ -147,10 +151,10 @@ class H5Cloud:
         return len(self.offsets) - 1
 
     def read(self, index: int) -> dict[str, np.ndarray]:
-        group = self.reader.handle[self.split]
+        group = self.reader.handle[self.split or "/"]
         rows = slice(self.offsets[index], self.offsets[index + 1])
         try:
-            arrays = {name: group[name][rows] for name in FIELDS}
+            arrays = {name: group[name][rows] for name in self.fields}
             return {**arrays, "parameters": group["parameters"][index]}
         except OSError as error:
             raise InputError(f"{self.reader.path}: {self.split} cannot be read, the file is damaged") from error

@@ -1,1 +1,33 @@
+"""Every table and figure of the paper as an experiment: one file each, one CSV each.
 
+How to write one (copy `block_precision`, which trains; `synthetic_spectrum`, several rows per configuration;
+`greedy_path`, shapes only):
+
+1. The file is named after the experiment, with underscores, and ends with ``EXPERIMENT = Experiment(...)``; the name is
+   in `registry.NAMES` already.
+2. ``PAPER``: the paper's own figures, as data. A figure that the paper only draws is not guessed: None, and a note.
+3. A frozen dataclass for one point that is measured. Its fields that are text or numbers become columns of the CSV
+   and the key of its row (so they must tell the points apart); a field that is a `Training` counts for the hash.
+4. ``configurations(scale)``: a list of them. The budget is here: epochs, sizes, seeds of each scale.
+5. ``measure(configuration, lab)``: a list of rows {measure: value}, mostly one; exactly the names in ``measures``.
+   Seeded before each call; whatever differs from run to run is a `Measure` with ``timing=True``.
+6. ``summarise(rows)``: a `Summary` from the rows alone: `Comparison` (paper and ours side by side), `Panel`s, and a
+   `Verdict` of `Check`s, each a clause with the numbers in it and whether it holds.
+7. ``trainings=lambda c: (c.training, ...)`` where it trains, for the plan of time and memory.
+
+What experiments share, so that nothing is made twice:
+
+- `problems.problem(name, scale)`: the five problems as recipes. Take them as they are wherever possible.
+- `Training(recipe, precision, seed, changes)`: precision is full, amp, half, mixed, schedule or a block setting (HHF);
+  half means fp16 (`lab.HALF`) unless ``changes={"dtype": ...}``; ``changes`` are fields of `TrainConfig`, with
+  ``"arguments"`` merged into the model's.
+- `lab.train(training)`: `Trained` with ``.result`` (l2, h1, train_loss, memory; None where it diverged, see
+  ``.reason``), ``.epochs`` (rows of metrics.csv), ``.operator()``. The same training in two experiments runs once.
+- `lab.data(recipe)`, `lab.dataset(recipe)`: the dataset file, and it opened.
+- `lab.compare({label: training}, steps)`: memory counted and steps timed in turn, without training. One configuration
+  should hold all that takes turns, and return one row for each.
+- `halfwave.training`: `LiveBytes`, `measure_step`, `evaluate` (with a resolution), `samples_per_second`.
+
+Budgets: at `smoke` an experiment takes 5 to 10 seconds and shows that it runs; at `small` about 100 seconds on two
+cores, shared trainings counted once; `paper` is the paper's setting.
+"""

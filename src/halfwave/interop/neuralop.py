@@ -25,8 +25,8 @@ def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy
     """A halfwave FNO, TFNO, SFNO or GINO with the weights of neuraloperator's, given as the model or as its state dict.
 
     In fp32 the outputs agree to rounding, on odd grids as well (`layout="neuralop"` repeats how theirs treats them).
-    Dense, CP, Tucker and TT weights come over as they are, separable ones too. A state dict does not say how many
-    modes the last axis counts; 2(K-1) is taken, which keeps the same frequencies.
+    Dense, CP, Tucker and TT weights come over as they are, separable ones too (but for the sphere's). A state dict does
+    not say how many modes the last axis counts; 2(K-1) is taken, which keeps the same frequencies.
     """
     if is_neuralop_gino(source):
         return from_neuralop_gino(source, precision, _load)
@@ -39,7 +39,7 @@ def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy
         arguments |= _module_arguments(source)
     model: FNO | SFNO
     if spherical:
-        model = SFNO(**spherical_arguments(source, arguments), precision=precision)
+        model = SFNO(**spherical_arguments(source, arguments, state), precision=precision)
     else:
         model = FNO(**arguments, layout="neuralop", precision=precision)
     _load(model, state)

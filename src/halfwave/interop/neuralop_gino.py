@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from halfwave.interop.neuralop_spectral import spectral_state, weight_arguments
 from halfwave.models import GINO
 from halfwave.models.mollifiers import MOLLIFIERS
 from halfwave.precision import Policy
@@ -34,8 +35,8 @@ def from_neuralop_gino(
     if not isinstance(source, nn.Module):
         raise ValueError("a GINO's state dict has neither its radii nor its transforms: expected the model itself")
     _check(source)
-    model = GINO(**_arguments(source), layout="neuralop", precision=precision)
     state = {k: v.detach() for k, v in source.state_dict().items() if isinstance(v, Tensor)}
+    model = GINO(**_arguments(source), **_weight_arguments(source, state), layout="neuralop", precision=precision)
     load_fno(model, state)
     with torch.no_grad():
         for name, parameter in kernel_parameters(model).items():
@@ -59,8 +60,6 @@ def _check(peer: Any) -> None:
         "fno_norm": peer.fno_norm is not None,
         "a resolution scaling factor": blocks.resolution_scaling_factor not in (None, [None] * blocks.n_layers),
         "preactivation": bool(blocks.preactivation),
-        "separable spectral weights": bool(blocks.separable),
-        "factorized spectral weights": not hasattr(blocks.convs[0].weight, "tensor"),
         "a stabilizer": blocks.stabilizer is not None,
         "another nonlinearity": any(k.channel_mlp.non_linearity is not functional.gelu for k in kernels)
         or blocks.non_linearity is not functional.gelu,
@@ -100,6 +99,12 @@ def _arguments(peer: Any) -> dict[str, Any]:
         **({} if embedding is None else {"gno_embed_channels": embedding.num_frequencies}),
         **({} if embedding is None else {"gno_embed_max_positions": embedding.max_positions}),
     }
+
+
+def _weight_arguments(peer: Any, state: Mapping[str, Tensor]) -> dict[str, Any]:
+    found = weight_arguments(spectral_state(state, 0), len(peer.fno_blocks.n_modes))
+    found["implementation"] = peer.fno_blocks.convs[0].implementation
+    return {f"fno_{name}": value for name, value in found.items()}
 
 
 def _embedding_kind(block: Any) -> str | None:

@@ -1,6 +1,7 @@
 """What sets neuraloperator's SFNO apart from its FNO.
 
-Weights per degree, stored as real pairs (C, O, L, 2), and a number of orders that no weight tells of.
+Weights per degree, stored as real pairs (C, O, L, 2) or as factors with such a last axis, and a number of orders that
+no weight tells of.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from halfwave.interop.neuralop_spectral import spectral_state, weight_arguments
 
 # Arguments that FNO and SFNO share.
 _SHARED = (
@@ -23,6 +26,7 @@ _SHARED = (
     "fno_skip",
     "channel_mlp_skip",
     "channel_mlp_expansion",
+    "implementation",
 )
 
 
@@ -30,13 +34,13 @@ def is_spherical(source: nn.Module | Mapping[str, Any]) -> bool:
     """True for an SFNO, or the state dict of one (which neuraloperator's models give their arguments along with)."""
     if isinstance(source, nn.Module):
         return bool(_convolutions(source))
-    # A dense weight (C, O, L, 2) is real; those of an FNO are complex.
-    weight = source.get("fno_blocks.convs.0.weight.tensor")
-    return isinstance(weight, Tensor) and not weight.is_complex() and weight.ndim == 4 and weight.shape[-1] == 2
+    # Its weights are real pairs; those of an FNO are complex.
+    weights = [t for name, t in source.items() if _is_weight(name) and isinstance(t, Tensor)]
+    return bool(weights) and all(not t.is_complex() and t.shape[-1] == 2 for t in weights)
 
 
 def complex_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state dict with its spectral weights as complex tensors (C, O, L), as those of an FNO are."""
+    """The state dict with its spectral weights as complex tensors, as those of an FNO are."""
     return {name: torch.view_as_complex(t) if _is_weight(name) else t for name, t in state.items()}
 
 
@@ -45,7 +49,9 @@ def paired_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: torch.view_as_real(t) if _is_weight(name) else t for name, t in state.items()}
 
 
-def spherical_arguments(source: nn.Module | Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def spherical_arguments(
+    source: nn.Module | Mapping[str, Any], arguments: Mapping[str, Any], state: Mapping[str, Tensor]
+) -> dict[str, Any]:
     """Arguments of `SFNO`, from those that were read for an `FNO` and what the model or its state dict records."""
     recorded = _recorded(source)
     if recorded.get("n_modes") is None:
@@ -56,6 +62,7 @@ def spherical_arguments(source: nn.Module | Mapping[str, Any], arguments: Mappin
     if recorded.get("domain_padding"):
         raise ValueError("this neuraloperator model uses domain_padding, which halfwave's SFNO does not have")
     found = {name: value for name, value in arguments.items() if name in _SHARED}
+    found |= weight_arguments(spectral_state(state, 0), 1)
     found |= {"n_modes": tuple(recorded["n_modes"]), "in_channels": recorded["in_channels"], "sht_grids": _grid(source)}
     if recorded.get("positional_embedding", "grid") is None:
         found["positional_embedding"] = None
@@ -63,7 +70,7 @@ def spherical_arguments(source: nn.Module | Mapping[str, Any], arguments: Mappin
 
 
 def _is_weight(name: str) -> bool:
-    return name.startswith("fno_blocks.convs.") and name.endswith(".weight.tensor")
+    return name.startswith("fno_blocks.convs.") and ".weight." in name
 
 
 def _recorded(source: nn.Module | Mapping[str, Any]) -> Mapping[str, Any]:

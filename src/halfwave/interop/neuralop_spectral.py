@@ -27,20 +27,25 @@ def spectral_state(state: Mapping[str, Tensor], layer: int) -> dict[str, Tensor]
 def spectral_arguments(state: Mapping[str, Tensor]) -> dict[str, Any]:
     """Arguments of `FNO` that the spectral weights of the first layer tell: modes, factorization, rank, separable."""
     parts = spectral_state(state, 0)
-    factors = [parts[f"factors.factor_{n}"] for n in range(len(parts)) if f"factors.factor_{n}" in parts]
-    kind, rank, sizes = _read(parts, factors)
     n_dim = state["fno_blocks.convs.0.bias"].ndim - 1
-    modes = sizes[-n_dim:]
-    return {
-        "n_modes": (*modes[:-1], 2 * (modes[-1] - 1) if modes[-1] > 1 else 1),
-        "factorization": kind,
-        "rank": rank,
-        "separable": len(sizes) == n_dim + 1,
-    }
+    modes = _read(parts)[2][-n_dim:]
+    return {"n_modes": (*modes[:-1], both_signs(modes[-1])), **weight_arguments(parts, n_dim)}
 
 
-def _read(parts: Mapping[str, Tensor], factors: list[Tensor]) -> tuple[str | None, Any, list[int]]:
+def weight_arguments(parts: Mapping[str, Tensor], n_axes: int) -> dict[str, Any]:
+    """Arguments of `SpectralConv` that weights with `n_axes` axes of modes tell: factorization, rank, separable."""
+    kind, rank, sizes = _read(parts)
+    return {"factorization": kind, "rank": rank, "separable": len(sizes) == n_axes + 1}
+
+
+def both_signs(kept: int) -> int:
+    """n_modes of a last axis on which the frequencies 0 .. kept-1 are kept: the smallest such number."""
+    return 2 * (kept - 1) if kept > 1 else 1
+
+
+def _read(parts: Mapping[str, Tensor]) -> tuple[str | None, Any, list[int]]:
     """(factorization, rank, sizes of the dense tensor)."""
+    factors = [parts[f"factors.factor_{n}"] for n in range(len(parts)) if f"factors.factor_{n}" in parts]
     if "tensor" in parts:
         return None, 1.0, list(parts["tensor"].shape)
     if "weights" in parts:

@@ -47,15 +47,36 @@ class NeuralOperator(nn.Module):
 
 
 def set_precision(model: nn.Module, policy: str | Policy) -> None:
-    """Give every layer of `model` that has a policy this one; raises if there is none to honour it."""
+    """Give every layer of `model` that has a policy this one; raises if there is none to honour it.
+
+    Layers that the policy names (`Policy.layers`) get their own. Names are those of the neural operator's modules, also
+    where `model` is a wrapper around it; one that no module has raises, as nothing would honour it.
+    """
     chosen = as_policy(policy)
-    found = False
     for module in model.modules():
         if isinstance(module, NeuralOperator):
-            module.check_policy(chosen)
-    for module in model.modules():
-        if hasattr(module, "policy") or isinstance(module, NeuralOperator):
-            module.policy = chosen  # type: ignore[assignment]
-            found = True
-    if not found:
+            for part in (chosen, *(own for _, own in chosen.layers)):
+                module.check_policy(part)
+    holders = {module: name for module, name in _names_in_operator(model).items() if _has_policy(module)}
+    if not holders:
         raise ValueError(f"{type(model).__name__} has no layer that honours a precision policy")
+    for layer, _ in chosen.layers:
+        if not any(name == layer or name.startswith(f"{layer}.") for name in holders.values()):
+            raise ValueError(f"{type(model).__name__} has no layer {layer!r}, for which the policy has formats")
+    for module, name in holders.items():
+        # The operator itself remembers the whole policy, from which it can be saved.
+        module.policy = chosen if isinstance(module, NeuralOperator) else chosen.of(name)  # type: ignore[assignment]
+
+
+def _has_policy(module: nn.Module) -> bool:
+    return hasattr(module, "policy") or isinstance(module, NeuralOperator)
+
+
+def _names_in_operator(model: nn.Module) -> dict[nn.Module, str]:
+    """Each module with its name in the outermost neural operator around it, or in `model` where there is none."""
+    operators = [name for name, module in model.named_modules() if isinstance(module, NeuralOperator)]
+    names = {}
+    for name, module in model.named_modules():
+        above = next((o for o in operators if not o or name == o or name.startswith(f"{o}.")), "")
+        names[module] = name.removeprefix(above).removeprefix(".") if above else name
+    return names

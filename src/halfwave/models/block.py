@@ -6,8 +6,9 @@ and runs as one recomputed function, so a block keeps its input, K v and the tru
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -110,3 +111,8 @@ class FNOBlock(PointwiseModule):
             *self.mlp_skip.parameter_list(),
         ]
         return apply_pointwise(function, [x, y], weights, self.arithmetic(x.device), activate=self.activate)
+
+
+def build_blocks(conv: Callable[[], SpectralConv], n_layers: int, **options: Any) -> nn.ModuleList:
+    """`n_layers` blocks, each with a convolution of its own and these `options` of `FNOBlock`."""
+    return nn.ModuleList(FNOBlock(conv(), **options, activate=i < n_layers - 1) for i in range(n_layers))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
-from halfwave.models.block import FNOBlock, SkipName
+from halfwave.models.block import SkipName, build_blocks
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.positions import append_grid
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
 from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.modes import Layout, check_modes
+from halfwave.spectral.plan import ComplexMode, Objective
 from halfwave.spectral.ranks import Rank
 from halfwave.spectral.transform_plan import Backend
 
@@ -36,6 +38,7 @@ class FNO(NeuralOperator):
         channel_mlp_expansion: width of the blocks' MLP relative to the blocks; None leaves it out.
         domain_padding: fraction of the grid added as zeros on both sides of each axis, for non-periodic problems.
         factorization, rank, separable, implementation: of the spectral weights, as in `SpectralConv`.
+        contraction, complex_mode, memory_limit: of each layer's contraction, as in `SpectralConv`.
         precision: a `Policy` or the name of one.
         backend: of the Fourier transform, ``"gemm"``, ``"fft"`` or ``"auto"``.
         layout: ``"neuralop"`` repeats its treatment of odd grids, for carried-over weights.
@@ -60,6 +63,9 @@ class FNO(NeuralOperator):
         rank: Rank = 1.0,
         separable: bool = False,
         implementation: Implementation = "factorized",
+        contraction: Objective = "flops",
+        complex_mode: ComplexMode = "C",
+        memory_limit: int | None = None,
         precision: str | Policy = "full",
         backend: Backend = "auto",
         layout: Layout = "exact",
@@ -76,25 +82,26 @@ class FNO(NeuralOperator):
         self.padding = _check_padding(domain_padding, self.n_dim)
         lifted = in_channels + (self.n_dim if positional_embedding else 0)
         self.lifting = ChannelMLP(lifted, int(lifting_channel_ratio * hidden_channels), hidden_channels)
-        self.blocks = nn.ModuleList(
-            FNOBlock(
-                SpectralConv(
-                    hidden_channels,
-                    hidden_channels,
-                    modes,
-                    factorization=factorization,
-                    rank=rank,
-                    separable=separable,
-                    implementation=implementation,
-                    backend=backend,
-                    layout=layout,
-                ),
-                skip=fno_skip,
-                mlp_skip=channel_mlp_skip,
-                mlp_expansion=channel_mlp_expansion,
-                activate=index < n_layers - 1,
-            )
-            for index in range(n_layers)
+        self.blocks = build_blocks(
+            partial(
+                SpectralConv,
+                hidden_channels,
+                hidden_channels,
+                modes,
+                factorization=factorization,
+                rank=rank,
+                separable=separable,
+                implementation=implementation,
+                contraction=contraction,
+                complex_mode=complex_mode,
+                memory_limit=memory_limit,
+                backend=backend,
+                layout=layout,
+            ),
+            n_layers,
+            skip=fno_skip,
+            mlp_skip=channel_mlp_skip,
+            mlp_expansion=channel_mlp_expansion,
         )
         self.projection = ChannelMLP(hidden_channels, int(projection_channel_ratio * hidden_channels), out_channels)
         self.set_precision(precision)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
-from halfwave.models.block import FNOBlock, SkipName
+from halfwave.models.block import SkipName, build_blocks
 from halfwave.models.graph import Graph, pack_graphs
 from halfwave.models.graph_cache import GraphCache, GraphSource
 from halfwave.models.graph_kernel import GraphKernel, Reduction, TransformType
@@ -23,7 +25,9 @@ from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.sinusoidal import CoordinateEmbedding
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
+from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.modes import Layout, check_modes
+from halfwave.spectral.ranks import Rank
 from halfwave.spectral.transform_plan import Backend
 
 _TANH = (None, "latent_embed", "both")
@@ -51,6 +55,9 @@ class GINO(NeuralOperator):
     projection makes of 0. NaN coordinates raise ValueError. Neighbours are searched once per geometry and kept in
     `cache`.
 
+    `torch.compile` takes the latent part and leaves the graph kernels as they are: how many edges there are is known
+    only when the points are, and each kernel runs in slices of them. With `fullgraph=True` it therefore raises.
+
     Args:
         in_channels, out_channels: channels of the input and the output function.
         latent_feature_channels: channels F of features given on the latent grid; None for none.
@@ -68,6 +75,7 @@ class GINO(NeuralOperator):
             ``"mean"``. A sum grows with the latent grid: for a model that is used on several grids take the mean.
         out_gno_tanh: ``"latent_embed"`` (or ``"both"``, the same in neuraloperator) bounds the latent field by tanh.
         fno_channel_mlp_expansion, fno_skip, fno_channel_mlp_skip: of the FNO blocks, as in `FNO`.
+        fno_factorization, fno_rank, fno_separable, fno_implementation: of the spectral weights, as in `SpectralConv`.
         memory_limit: bytes that the messages of a graph kernel take at most, see `GraphKernel`.
         precision, backend, layout: as in `FNO`.
     """
@@ -102,6 +110,10 @@ class GINO(NeuralOperator):
         fno_channel_mlp_expansion: float | None = 0.5,
         fno_skip: SkipName | None = "linear",
         fno_channel_mlp_skip: SkipName | None = "soft-gating",
+        fno_factorization: str | None = None,
+        fno_rank: Rank = 1.0,
+        fno_separable: bool = False,
+        fno_implementation: Implementation = "factorized",
         memory_limit: int | None = None,
         precision: str | Policy = "full",
         backend: Backend = "auto",
@@ -109,10 +121,10 @@ class GINO(NeuralOperator):
     ) -> None:
         super().__init__()
         modes = check_modes(fno_n_modes)
-        _check_counts(in_channels=in_channels, out_channels=out_channels, fno_n_layers=fno_n_layers)
-        _check_counts(gno_coord_dim=gno_coord_dim, fno_hidden_channels=fno_hidden_channels)
-        _check_counts(fno_in_channels=fno_in_channels, gno_embed_channels=gno_embed_channels)
-        _check_counts(latent_feature_channels=1 if latent_feature_channels is None else latent_feature_channels)
+        check_counts(in_channels=in_channels, out_channels=out_channels, fno_n_layers=fno_n_layers)
+        check_counts(gno_coord_dim=gno_coord_dim, fno_hidden_channels=fno_hidden_channels)
+        check_counts(fno_in_channels=fno_in_channels, gno_embed_channels=gno_embed_channels)
+        check_counts(latent_feature_channels=1 if latent_feature_channels is None else latent_feature_channels)
         if out_gno_tanh not in _TANH:
             raise ValueError(f"unknown out_gno_tanh {out_gno_tanh!r}: expected one of {', '.join(map(str, _TANH))}")
         for name, radius in (("in_gno_radius", in_gno_radius), ("out_gno_radius", out_gno_radius)):
@@ -143,15 +155,23 @@ class GINO(NeuralOperator):
             int(fno_lifting_channel_ratio * fno_hidden_channels),
             fno_hidden_channels,
         )
-        self.blocks = nn.ModuleList(
-            FNOBlock(
-                SpectralConv(fno_hidden_channels, fno_hidden_channels, modes, backend=backend, layout=layout),
-                skip=fno_skip,
-                mlp_skip=fno_channel_mlp_skip,
-                mlp_expansion=fno_channel_mlp_expansion,
-                activate=index < fno_n_layers - 1,
-            )
-            for index in range(fno_n_layers)
+        self.blocks = build_blocks(
+            partial(
+                SpectralConv,
+                fno_hidden_channels,
+                fno_hidden_channels,
+                modes,
+                factorization=fno_factorization,
+                rank=fno_rank,
+                separable=fno_separable,
+                implementation=fno_implementation,
+                backend=backend,
+                layout=layout,
+            ),
+            fno_n_layers,
+            skip=fno_skip,
+            mlp_skip=fno_channel_mlp_skip,
+            mlp_expansion=fno_channel_mlp_expansion,
         )
         self.gno_out = GraphKernel(
             fno_hidden_channels,
@@ -336,9 +356,3 @@ class _Grids:
 def _at_least_fp32(points: Tensor) -> Tensor:
     """Coordinates in a half format would move the points; they stay as they are given, fp32 at least."""
     return points if points.dtype is torch.float64 else points.float()
-
-
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")

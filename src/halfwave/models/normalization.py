@@ -39,8 +39,11 @@ class NormActivation(PointwiseModule):
         self.policy = as_policy(precision)
 
     def forward(self, x: Tensor) -> Tensor:
-        arith = self.arithmetic(x.device)
-        out: Tensor = _Normalize.apply(x, self.weight, self.bias, arith, self.groups, ACTIVATIONS[self.activation])
+        arith, activation = self.arithmetic(x.device), ACTIVATIONS[self.activation]
+        if torch.compiler.is_compiling():  # which recomputes by itself, and cannot trace a gradient inside a function
+            wide = x.to(self.weight.dtype)
+            return arith.store(_function(wide, self.weight, self.bias, self.groups, activation))
+        out: Tensor = _Normalize.apply(x, self.weight, self.bias, arith, self.groups, activation)
         return out
 
     def extra_repr(self) -> str:

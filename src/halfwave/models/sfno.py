@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
-from halfwave.models.block import FNOBlock, SkipName
+from halfwave.models.block import SkipName, build_blocks
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.positions import append_grid
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv, SphericalTransform
+from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.legendre import SphereGrid
+from halfwave.spectral.ranks import Rank
 
 
 class SFNO(NeuralOperator):
@@ -32,6 +36,7 @@ class SFNO(NeuralOperator):
         fno_skip, channel_mlp_skip: ``"linear"``, ``"identity"``, ``"soft-gating"`` or None.
         channel_mlp_expansion: width of the blocks' MLP relative to the blocks; None leaves it out.
         sht_grids: latitudes of the fields, ``"equiangular"`` (poles included) or ``"legendre-gauss"``.
+        factorization, rank, separable, implementation: of the spectral weights (per degree), as in `SpectralConv`.
         precision: a `Policy` or the name of one.
     """
 
@@ -50,6 +55,10 @@ class SFNO(NeuralOperator):
         channel_mlp_skip: SkipName | None = "soft-gating",
         channel_mlp_expansion: float | None = 0.5,
         sht_grids: SphereGrid = "equiangular",
+        factorization: str | None = None,
+        rank: Rank = 1.0,
+        separable: bool = False,
+        implementation: Implementation = "factorized",
         precision: str | Policy = "full",
     ) -> None:
         super().__init__()
@@ -63,15 +72,22 @@ class SFNO(NeuralOperator):
         transform = SphericalTransform(_as_pair(n_modes), sht_grids)
         lifted = in_channels + (self.n_dim if positional_embedding else 0)
         self.lifting = ChannelMLP(lifted, int(lifting_channel_ratio * hidden_channels), hidden_channels)
-        self.blocks = nn.ModuleList(
-            FNOBlock(
-                SpectralConv(hidden_channels, hidden_channels, transform.n_modes, transform=transform),
-                skip=fno_skip,
-                mlp_skip=channel_mlp_skip,
-                mlp_expansion=channel_mlp_expansion,
-                activate=index < n_layers - 1,
-            )
-            for index in range(n_layers)
+        self.blocks = build_blocks(
+            partial(
+                SpectralConv,
+                hidden_channels,
+                hidden_channels,
+                transform.n_modes,
+                transform=transform,
+                factorization=factorization,
+                rank=rank,
+                separable=separable,
+                implementation=implementation,
+            ),
+            n_layers,
+            skip=fno_skip,
+            mlp_skip=channel_mlp_skip,
+            mlp_expansion=channel_mlp_expansion,
         )
         self.projection = ChannelMLP(hidden_channels, int(projection_channel_ratio * hidden_channels), out_channels)
         self.set_precision(precision)

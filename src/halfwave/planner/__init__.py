@@ -6,6 +6,8 @@ from halfwave.planner.cost import CostPlan, plan_cost
 from halfwave.planner.hardware_table import DEVICES, get_device
 from halfwave.planner.largest import largest_batch
 from halfwave.planner.memory import MemoryPlan, plan_memory
+from halfwave.planner.precision import plan_precision
+from halfwave.planner.precision_plan import Choice, PrecisionPlan
 from halfwave.planner.roofline import Roofline
 from halfwave.planner.stopwatch import Stopwatch
 
@@ -13,8 +15,10 @@ __all__ = [
     "DEVICES",
     "BlockCertificate",
     "Certificate",
+    "Choice",
     "CostPlan",
     "MemoryPlan",
+    "PrecisionPlan",
     "Roofline",
     "Stopwatch",
     "certify",
@@ -22,4 +26,5 @@ __all__ = [
     "largest_batch",
     "plan_cost",
     "plan_memory",
+    "plan_precision",
 ]

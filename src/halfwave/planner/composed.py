@@ -56,14 +56,18 @@ class Convolution:
 
 def bound_lifting(model: FNO, seen: Observation, coordinates: float) -> float:
     """The error of the lifted field; `coordinates` is that of the positional channels."""
-    start = Value(seen.inputs["lifting"].double(), 0.0, coordinates)
-    return _mlp(start, model.lifting, _arithmetic(model.lifting, start.exact)).total
+    return bound_mlp(model.lifting, seen.inputs["lifting"], coordinates)
 
 
 def bound_projection(model: FNO, seen: Observation, error: float) -> float:
     """The error of the model's answer from that of the last block's output."""
-    start = Value(seen.inputs["projection"].double(), 0.0, error)
-    return _mlp(start, model.projection, _arithmetic(model.projection, start.exact)).total
+    return bound_mlp(model.projection, seen.inputs["projection"], error)
+
+
+def bound_mlp(mlp: ChannelMLP, x: Tensor, error: float) -> float:
+    """The error of an MLP's answer at its computed input `x`, which has `error` already."""
+    start = Value(x.double(), 0.0, error)
+    return _mlp(start, mlp, _arithmetic(mlp, start.exact)).total
 
 
 def bound_block_output(block: FNOBlock, name: str, seen: Observation, error: float, conv: Convolution) -> float:

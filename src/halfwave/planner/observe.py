@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -81,21 +81,24 @@ def run_as(model: nn.Module, policy: Policy, stabilizers: dict[str, str] | None 
 
 
 @torch.no_grad()
-def observe(model: nn.Module, x: Tensor) -> Observation:
-    """Run the model on `x` and keep what went in and out of every observed module."""
+def observe(model: nn.Module, x: Tensor, names: Sequence[str] | None = None) -> Observation:
+    """Run the model on `x` and keep what went in and out of the modules `names`; by default blocks and outer layers."""
     seen = Observation(x)
     wide = next(model.parameters()).dtype
+    watched = _default_names(model) if names is None else names
     # Eager: hooks inside a compiled graph would not fire.
-    with _watched(model, seen), torch.compiler.set_stance("force_eager"):
+    with _watched(model, seen, watched), torch.compiler.set_stance("force_eager"):
         seen.output = model(x.to(wide)).detach()
     return seen
 
 
-@contextmanager
-def _watched(model: nn.Module, seen: Observation) -> Iterator[None]:
+def _default_names(model: nn.Module) -> list[str]:
     names = [name for block in blocks_of(model) for name in (block, f"{block}.conv")]
-    names += [name for name in ("lifting", "projection") if hasattr(model, name)]
+    return names + [name for name in ("lifting", "projection") if hasattr(model, name)]
 
+
+@contextmanager
+def _watched(model: nn.Module, seen: Observation, names: Sequence[str]) -> Iterator[None]:
     def hook_of(name: str) -> object:
         def hook(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
             seen.inputs[name], seen.outputs[name] = args[0].detach(), output.detach()

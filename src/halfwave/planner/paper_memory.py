@@ -12,7 +12,7 @@ All models contract in the order that they do by default (fewest operations), bu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal
 
@@ -84,7 +84,7 @@ def paper_work(dataset: str, objective: Objective = "flops", complex_mode: Compl
         model, inputs = _BUILDERS[dataset](objective)
     for module in model.modules():
         if isinstance(module, FactorizedWeight):
-            module.complex_mode = complex_mode
+            module.settings = replace(module.settings, complex_mode=complex_mode)
     return Work(model, inputs)
 
 
@@ -264,7 +264,7 @@ def _body(name: Literal["car", "ahmed"], objective: Objective) -> _Built:
 def _set_objective(model: nn.Module, objective: Objective) -> None:
     for module in model.modules():
         if isinstance(module, FactorizedWeight):
-            module.objective = objective
+            module.settings = replace(module.settings, objective=objective)
 
 
 _BUILDERS: Mapping[str, Callable[[Objective], _Built]] = {

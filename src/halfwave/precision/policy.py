@@ -13,7 +13,8 @@ contraction reads, and everything else (pointwise layers: what AMP does). The pa
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from halfwave.precision.stabilizers import check_stabilizer
 
 ROLES = ("forward_transform", "contraction", "inverse_transform", "pointwise", "weights")
 NAMES = ("full", "amp", "half", "mixed")
+BLOCKS = ("FFF", "FFH", "FHF", "FHH", "HFF", "HFH", "HHF", "HHH")
 _SPECTRAL = ("forward_transform", "contraction", "inverse_transform", "weights")
 _HALF_ROLES = {"full": (), "amp": ("pointwise",), "half": _SPECTRAL, "mixed": ROLES}
 
@@ -34,6 +36,9 @@ class Policy:
     The stabilizer ``"auto"`` is tanh where a half-precision FFT could overflow and none where it cannot (the gemm
     backend folds 1/N into its matrix, so its coefficients are means, bounded by max|v|).
     Accepts format names or `Format` objects; unknown ones raise ValueError.
+
+    `layers` names parts of a model that have a policy of their own (``{"blocks.0": Policy(...)}``, or pairs); all that
+    lies under such a name follows it, and the roles above hold everywhere else. A plan makes such policies.
     """
 
     forward_transform: str = "fp32"
@@ -43,11 +48,17 @@ class Policy:
     weights: str = "fp32"
     stabilizer: str = "auto"
     name: str = "custom"
+    layers: tuple[tuple[str, Policy], ...] = ()
 
     def __post_init__(self) -> None:
         for role in ROLES:
             object.__setattr__(self, role, get_format(getattr(self, role)).name)
         check_stabilizer(self.stabilizer)
+        pairs = self.layers.items() if isinstance(self.layers, Mapping) else self.layers
+        object.__setattr__(self, "layers", tuple((name, policy) for name, policy in pairs))
+        for name, policy in self.layers:
+            if not isinstance(policy, Policy) or policy.layers:
+                raise ValueError(f"the policy of layer {name!r} must be a Policy without layers of its own")
 
     @classmethod
     def named(
@@ -57,11 +68,16 @@ class Policy:
         stabilizer: str = "auto",
         device: torch.device | str = "cpu",
     ) -> Policy:
-        """One of the paper's four methods; `dtype` is what half means, by default what `device` does fast."""
-        if name not in NAMES:
+        """One of the paper's four methods, or a setting of its block ablation such as ``"HHF"`` (see `block`).
+
+        `dtype` is what half means, by default what `device` does fast.
+        """
+        if name not in (*NAMES, *BLOCKS):
             raise ValueError(f"unknown precision {name!r}: expected one of {', '.join(NAMES)}")
         half = default_half(device) if dtype is None else _as_format(dtype)
-        roles = dict.fromkeys(_HALF_ROLES[name], half.name)
+        if name in BLOCKS:
+            return cls.block(name, half, stabilizer)
+        roles: dict[str, Any] = dict.fromkeys(_HALF_ROLES[name], half.name)
         return cls(**roles, stabilizer=stabilizer, name=name)
 
     @classmethod
@@ -85,31 +101,56 @@ class Policy:
             raise ValueError(f"unknown role {role!r}: expected one of {', '.join(ROLES)}")
         return FORMATS[getattr(self, role)]
 
+    def of(self, layer: str) -> Policy:
+        """The policy of a module by its name in the model, one without layers.
+
+        It is that of the longest name in `layers` that the module lies under, and the rest's where there is none.
+        """
+        above = [(name, policy) for name, policy in self.layers if layer == name or layer.startswith(f"{name}.")]
+        if above:
+            return max(above, key=lambda pair: len(pair[0]))[1]
+        return replace(self, layers=()) if self.layers else self
+
+    @property
+    def formats(self) -> frozenset[Format]:
+        """Every format that some role has, in some layer."""
+        plain = (self, *(policy for _, policy in self.layers))
+        return frozenset(policy.format(role) for policy in plain for role in ROLES)
+
     @property
     def emulated(self) -> bool:
         """True when some role has a format that exists only as rounding inside float32 (fp8, tf32)."""
-        return any(self.format(role).emulated for role in ROLES)
+        return any(format.emulated for format in self.formats)
 
-    def with_(self, **changes: str) -> Policy:
-        """A copy with some roles (or the stabilizer) changed."""
+    def with_(self, **changes: Any) -> Policy:
+        """A copy with some roles (or the stabilizer) changed; layers with a policy of their own keep theirs."""
         unknown = set(changes) - {*ROLES, "stabilizer", "name"}
         if unknown:
             raise ValueError(f"unknown role {sorted(unknown)[0]!r}: expected one of {', '.join(ROLES)}, stabilizer")
         return replace(self, **{"name": "custom", **changes})
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """JSON-able; ``"layers"`` only where there are any."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "layers"}
+        if self.layers:
+            values["layers"] = {name: policy.to_dict() for name, policy in self.layers}
+        return values
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Policy:
-        unknown = set(values) - {*ROLES, "stabilizer", "name"}
+    def from_dict(cls, values: Mapping[str, Any]) -> Policy:
+        unknown = set(values) - {f.name for f in fields(cls)}
         if unknown:
             raise ValueError(f"unknown policy field {sorted(unknown)[0]!r}: expected {', '.join(ROLES)}, stabilizer")
-        return cls(**values)
+        layers = values.get("layers", {})
+        if not isinstance(layers, Mapping) or not all(isinstance(policy, Mapping) for policy in layers.values()):
+            raise ValueError(f"layers of a policy must be an object of policies by name, got {layers!r}")
+        own = tuple((name, cls.from_dict(policy)) for name, policy in layers.items())
+        return cls(**{**values, "layers": own})
 
     def __str__(self) -> str:
         roles = ", ".join(f"{role} {getattr(self, role)}" for role in ROLES)
-        return f"{self.name} ({roles}, stabilizer {self.stabilizer})"
+        own = f", other formats in {', '.join(name for name, _ in self.layers)}" if self.layers else ""
+        return f"{self.name} ({roles}, stabilizer {self.stabilizer}{own})"
 
 
 def as_policy(value: str | Policy) -> Policy:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from halfwave.spectral.factorizations import CPWeight, DepthwiseWeight, TTWeight, TuckerWeight
 from halfwave.spectral.factorized import Implementation
-from halfwave.spectral.plan import OBJECTIVES, Objective
 from halfwave.spectral.ranks import Rank
+from halfwave.spectral.settings import DEFAULT, ContractionSettings
 from halfwave.spectral.weights import DenseWeight, SpectralWeight
 
 _FACTORIZED: Mapping[str, Callable[..., SpectralWeight]] = {"cp": CPWeight, "tucker": TuckerWeight, "tt": TTWeight}
@@ -24,27 +24,24 @@ def build_weight(
     rank: Rank = 1.0,
     separable: bool = False,
     implementation: Implementation = "factorized",
-    objective: Objective = "flops",
-    memory_limit: int | None = None,
+    settings: ContractionSettings = DEFAULT,
 ) -> SpectralWeight:
     """Weights for modes of this shape, normal with about this standard deviation.
 
     `factorization` is None or ``"dense"``, ``"cp"``, ``"tucker"``, ``"tt"`` (in either case of letters); `rank` a
     fraction of the dense parameters or integers (see `ranks`); `separable` weights act on each channel by itself.
-    Dense weights have no rank, implementation or plan to choose.
+    `settings` are those of the contraction's plan. Dense weights have no rank or implementation to choose.
     """
     name = "dense" if factorization is None else str(factorization).lower()
     if name not in FACTORIZATIONS:
         raise ValueError(
             f"unknown factorization {factorization!r}: expected None or one of {', '.join(FACTORIZATIONS)}"
         )
-    if objective not in OBJECTIVES:
-        raise ValueError(f"unknown objective {objective!r}: expected one of {', '.join(OBJECTIVES)}")
     if separable and in_channels != out_channels:
         raise ValueError(f"separable weights need as many channels out as in, got {in_channels} in, {out_channels} out")
     channels = (in_channels,) if separable else (in_channels, out_channels)
     if name in _FACTORIZED:
-        return _FACTORIZED[name](modes, channels, std, rank, implementation, objective, memory_limit)
+        return _FACTORIZED[name](modes, channels, std, rank, implementation, settings)
     if separable:
-        return DepthwiseWeight(modes, channels, std, objective, memory_limit)
-    return DenseWeight(modes, in_channels, out_channels, std)
+        return DepthwiseWeight(modes, channels, std, settings)
+    return DenseWeight(modes, in_channels, out_channels, std, settings)

@@ -48,12 +48,16 @@ class _ContractDense(torch.autograd.Function):
         for part in _mode_slices(x, weight):
             g = _adjoint_blocks(arith.load(grad[part]))
             if grad_x is not None:
-                columns = _columns(weight[part], arith, weight_arith)
-                grad_x[part] = arith.store(torch.bmm(g, columns.transpose(1, 2))).view_as(x[part])
+                grad_x[part] = _input_gradient(g, weight[part], arith, weight_arith).view_as(x[part])
             if grad_weight is not None:
                 rows = _rows(arith.load(x[part]))
                 grad_weight[part] = torch.bmm(rows.transpose(1, 2), g).view_as(weight[part])
         return grad_x, grad_weight, None, None
+
+
+def _input_gradient(g: Tensor, weight: Tensor, arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
+    """A function of its own, so that the widened weights are gone before their gradient is made."""
+    return arith.store(torch.bmm(g, _columns(weight, arith, weight_arith).transpose(1, 2)))
 
 
 def _mode_slices(x: Tensor, weight: Tensor) -> list[slice]:

@@ -11,8 +11,9 @@ from halfwave.spectral.build import build_weight
 from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.modes import Layout, check_modes
-from halfwave.spectral.plan import Objective
+from halfwave.spectral.plan import ComplexMode, Objective
 from halfwave.spectral.ranks import Rank
+from halfwave.spectral.settings import ContractionSettings
 from halfwave.spectral.spherical import SphericalTransform
 from halfwave.spectral.transform_plan import Backend
 from halfwave.spectral.weights import SpectralWeight
@@ -36,6 +37,9 @@ class SpectralConv(nn.Module):
         implementation: ``"factorized"`` contracts with the factors, ``"reconstructed"`` makes dense weights first.
         contraction: order of the factors for the fewest ``"flops"`` or the least ``"memory"``. On a CPU contractions
             are cut into slices that fit a cache, so that the former takes little memory as well.
+        complex_mode: options ``"A"``, ``"B"`` or ``"C"`` of the paper for complex products (see `plan`).
+        memory_limit: bytes that operands, result, gradients and temporaries of the contraction may take together; it
+            is streamed in slices for it. A limit that no slicing can hold raises at the first input.
         precision: a `Policy` or the name of one; `set_precision` changes it later.
         backend: ``"gemm"``, ``"fft"`` or ``"auto"``.
         layout: ``"exact"``, or ``"neuralop"`` to repeat its treatment of odd grids (see `modes`).
@@ -55,6 +59,8 @@ class SpectralConv(nn.Module):
         separable: bool = False,
         implementation: Implementation = "factorized",
         contraction: Objective = "flops",
+        complex_mode: ComplexMode = "C",
+        memory_limit: int | None = None,
         precision: str | Policy = "full",
         backend: Backend = "auto",
         layout: Layout = "exact",
@@ -77,7 +83,7 @@ class SpectralConv(nn.Module):
             rank=rank,
             separable=separable,
             implementation=implementation,
-            objective=contraction,
+            settings=ContractionSettings(contraction, complex_mode, memory_limit),
         )
         self.bias = nn.Parameter(std * torch.randn(out_channels)) if bias else None
         self.policy = as_policy(precision)

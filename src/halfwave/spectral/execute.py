@@ -1,8 +1,9 @@
 """Running a contraction plan on real pairs, slice by slice, with recomputation in the backward pass.
 
 Kept for the backward pass: the operands, the data in the contraction's format, and nothing that was made from them.
-Every step rounds: operands are loaded in their format, results stored in it. What holds data is in `arith`, what is
-made from weights alone in `weight_arith`; so weights in half with data in fp32 work as well as both in half.
+Every step rounds its operands and, where products are native or emulated, its result; where they are wide, what lives
+inside a slice stays in fp32, as in a fused kernel (rounding it took a quarter of the time). What holds data is in
+`arith`, what is made from weights alone in `weight_arith`; so weights in half with data in fp32 work as well as both.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ def execute(
     operands = [data, *tensors[1:]]
     _check_shapes(plan, operands)
     if torch.compiler.is_compiling():
+        if plan.memory_limit is not None:
+            raise ValueError("memory_limit cannot be held inside torch.compile, which plans memory by itself")
         result = checkpoint(_whole, plan, formats, *operands, use_reentrant=False)
         return result.movedim(-2, pair_axis).contiguous()
     return _Streamed.apply(plan, formats, pair_axis, *operands)
@@ -49,7 +52,7 @@ def _whole(plan: ContractionPlan, formats: Formats, *operands: Tensor) -> Tensor
     """One piece, for the compiler."""
     schedule = plan.schedule
     constants = _constants(plan, formats, {n: operands[n] for n in schedule.fixed_operands}, operands[0])
-    return _slice(plan, formats, {n: operands[n] for n in schedule.sliced_operands}, constants)
+    return formats[0].store(_slice(plan, formats, {n: operands[n] for n in schedule.sliced_operands}, constants))
 
 
 class _Streamed(torch.autograd.Function):
@@ -91,7 +94,7 @@ class _Streamed(torch.autograd.Function):
                 }
                 out = _slice(plan, formats, parts, leaves)
             wanted = [leaves[key] for key in sums] + [parts[n] for n in grads]
-            found = iter(torch.autograd.grad(out, wanted, _cut(grad, plan.output, window)))
+            found = iter(torch.autograd.grad(out, wanted, formats[0].load(_cut(grad, plan.output, window))))
             for key, total in sums.items():
                 sums[key] = _wide(next(found)) if total is None else total.add_(next(found))
             for n, gradient in grads.items():
@@ -132,7 +135,7 @@ def _constants(plan: ContractionPlan, formats: Formats, operands: dict[int, Tens
 def _slice(plan: ContractionPlan, formats: Formats, parts: dict[int, Tensor], constants: dict[int, Tensor]) -> Tensor:
     """The steps that differ from slice to slice, on one slice; the result has its pair axis before the last index."""
     schedule = plan.schedule
-    made = dict(parts)
+    made = dict(parts) | {0: formats[0].load(parts[0])}
     sizes = dict(plan.sizes)
     for n, part in parts.items():
         sizes |= {i: part.shape[axis] for axis, i in enumerate(pairs.with_pair(plan.inputs[n])) if i != pairs.PAIR}
@@ -154,9 +157,8 @@ def _prepared(tensor: Tensor, number: int, step: Step, data: bool, formats: Form
     if step.kind == "complex":
         return tensor
     arith, weight_arith = formats
-    if data:
-        loaded = arith.load(tensor)
-    else:
+    loaded = tensor
+    if not data:
         loaded = weight_arith.load(tensor).to(arith.compute if step.data else weight_arith.compute)
     if number == step.right and step.kind == "product":
         return pairs.expand(loaded, step.right_subscripts, step.left_subscripts, step.subscripts)
@@ -173,7 +175,7 @@ def _run(step: Step, left: Tensor, right: Tensor, sizes: Mapping[str, int], form
         result = pairs.scale(left, step.left_subscripts, right, step.right_subscripts, step.subscripts)
     else:
         result = torch.einsum(f"{step.left_subscripts},{step.right_subscripts}->{step.subscripts}", left, right)
-    return formats[0 if step.data else 1].store(result)
+    return formats[0].settle(result) if step.data else formats[1].store(result)
 
 
 def _run_complex(step: Step, left: Tensor, right: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.spectral.factorized import FactorizedWeight, Implementation, normal_pairs, numbered
-from halfwave.spectral.plan import Objective
 from halfwave.spectral.ranks import Rank, cp_rank, tt_rank, tucker_rank
+from halfwave.spectral.settings import DEFAULT, ContractionSettings
 
 RANKS = "pqstu"
 
@@ -29,10 +29,9 @@ class CPWeight(FactorizedWeight):
         std: float,
         rank: Rank = 1.0,
         implementation: Implementation = "factorized",
-        objective: Objective = "flops",
-        memory_limit: int | None = None,
+        settings: ContractionSettings = DEFAULT,
     ) -> None:
-        super().__init__(modes, channels, implementation, objective, memory_limit)
+        super().__init__(modes, channels, implementation, settings)
         self.rank = cp_rank(self.shape, rank)
         factor_std = (std / sqrt(self.rank)) ** (1 / len(self.shape))
         self.weights = nn.Parameter(torch.tensor([[1.0], [0.0]]).repeat(1, self.rank))
@@ -55,10 +54,9 @@ class TuckerWeight(FactorizedWeight):
         std: float,
         rank: Rank = 1.0,
         implementation: Implementation = "factorized",
-        objective: Objective = "flops",
-        memory_limit: int | None = None,
+        settings: ContractionSettings = DEFAULT,
     ) -> None:
-        super().__init__(modes, channels, implementation, objective, memory_limit)
+        super().__init__(modes, channels, implementation, settings)
         self.rank = tucker_rank(self.shape, rank)
         factor_std = (std / sqrt(prod(self.rank))) ** (1 / (len(self.shape) + 1))
         self.core = normal_pairs(self.rank, factor_std)
@@ -85,10 +83,9 @@ class TTWeight(FactorizedWeight):
         std: float,
         rank: Rank = 1.0,
         implementation: Implementation = "factorized",
-        objective: Objective = "flops",
-        memory_limit: int | None = None,
+        settings: ContractionSettings = DEFAULT,
     ) -> None:
-        super().__init__(modes, channels, implementation, objective, memory_limit)
+        super().__init__(modes, channels, implementation, settings)
         self.rank = tt_rank(self.shape, rank)
         factor_std = (std / prod(self.rank)) ** (1 / len(self.shape))
         ends = zip(self.rank[:-1], self.shape, self.rank[1:], strict=True)
@@ -113,10 +110,9 @@ class DepthwiseWeight(FactorizedWeight):
         modes: tuple[int, ...],
         channels: tuple[int, ...],
         std: float,
-        objective: Objective = "flops",
-        memory_limit: int | None = None,
+        settings: ContractionSettings = DEFAULT,
     ) -> None:
-        super().__init__(modes, channels, "factorized", objective, memory_limit)
+        super().__init__(modes, channels, "factorized", settings)
         self.weight = normal_pairs((*modes, *channels), std)
 
     def terms(self) -> list[tuple[str, Tensor]]:

@@ -11,25 +11,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod, sqrt
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from halfwave.numerics import Arithmetic, arithmetic, get_format, kind_of
+from halfwave.numerics import Arithmetic, arithmetic, get_format
 from halfwave.spectral.contraction import contract_dense
 from halfwave.spectral.execute import execute
-from halfwave.spectral.plan import ComplexMode, ContractionPlan, Objective, plan_contraction
+from halfwave.spectral.plan import ContractionPlan
+from halfwave.spectral.settings import DEFAULT, ContractionSettings
 from halfwave.spectral.weights import SpectralWeight
 
 Implementation = Literal["factorized", "reconstructed"]
 IMPLEMENTATIONS = ("factorized", "reconstructed")
 _MODES = "klm"
-
-# Temporaries of one slice on a CPU. Every slice adds to the gradients of all factors, so slices pay below the size of
-# the last cache only: backward pass of CP rank 1922, 64 channels, one thread: 2.3 s at 4 MiB, 2.1 at 16, 1.7 at 32.
-SLICE_BYTES = 16 << 20
 
 
 class FactorizedWeight(SpectralWeight):
@@ -40,30 +38,25 @@ class FactorizedWeight(SpectralWeight):
         channels: (in, out), or (in,) for a separable weight.
         implementation: ``"factorized"`` multiplies the spectrum with the factors in the planned order,
             ``"reconstructed"`` makes the dense weights first.
-        objective, memory_limit: of the contraction plan.
-
-    `complex_mode` is how the plan treats complex numbers: the paper's ``"C"``, or ``"A"`` and ``"B"``, which are there
-    to be compared with it.
+        settings: of the contraction's plan. Dense weights that are made first have no `memory_limit` to hold.
     """
-
-    complex_mode: ComplexMode = "C"
 
     def __init__(
         self,
         modes: tuple[int, ...],
         channels: tuple[int, ...],
         implementation: Implementation = "factorized",
-        objective: Objective = "flops",
-        memory_limit: int | None = None,
+        settings: ContractionSettings = DEFAULT,
     ) -> None:
         super().__init__()
         if implementation not in IMPLEMENTATIONS:
             raise ValueError(f"unknown implementation {implementation!r}: expected one of {', '.join(IMPLEMENTATIONS)}")
+        if implementation == "reconstructed" and settings.memory_limit is not None:
+            raise ValueError("memory_limit needs implementation 'factorized': reconstructed weights are one piece")
         self.shape = (*channels, *modes)
         self.separable = len(channels) == 1
         self.implementation = implementation
-        self.objective = objective
-        self.memory_limit = memory_limit
+        self.settings = settings
         # Indices of the dense tensor (C, O, *K).
         self.indices = ("c" if self.separable else "co") + _MODES[: len(modes)]
 
@@ -87,15 +80,7 @@ class FactorizedWeight(SpectralWeight):
         result = "c" if self.separable else "o"
         equation = ",".join([self.mode_indices + "bc", *(i for i, _ in terms)]) + f"->{self.mode_indices}b{result}"
         sizes = [(*x_hat.shape[:-3], *x_hat.shape[-2:]), *(_sizes(t) for _, t in terms)]
-        return _planned(
-            equation,
-            sizes,
-            self.objective,
-            self.complex_mode,
-            self.memory_limit,
-            arith.format.name,
-            _slice_bytes(x_hat),
-        )
+        return self.settings.plan_sizes(equation, sizes, arith.format.name, x_hat.device)
 
     def contract(self, x_hat: Tensor, window: tuple[slice, ...], arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
         if self.implementation == "reconstructed":
@@ -129,9 +114,9 @@ class FactorizedWeight(SpectralWeight):
         full = get_format("fp64" if terms[0][1].dtype is torch.float64 else "fp32")
         device = terms[0][1].device
         equation = ",".join(i for i, _ in terms) + f"->{target}"
-        sizes = [_sizes(t) for _, t in terms]
-        plan = _planned(equation, sizes, self.objective, self.complex_mode, None, full.name, _slice_bytes(terms[0][1]))
-        return execute(plan, [t for _, t in terms], arithmetic(full, device.type))
+        operands = [t for _, t in terms]
+        plan = replace(self.settings, memory_limit=None).plan(equation, operands, full.name)
+        return execute(plan, operands, arithmetic(full, device.type))
 
     def dense(self) -> Tensor:
         pairs = self.reconstruct()
@@ -178,22 +163,3 @@ def numbered(factors: nn.ParameterList) -> list[tuple[str, nn.Parameter]]:
 def _sizes(pairs: Tensor) -> tuple[int, ...]:
     """Sizes of a pair tensor's indices."""
     return (*pairs.shape[:-2], pairs.shape[-1])
-
-
-def _slice_bytes(tensor: Tensor) -> int | None:
-    """Slices that fit a cache on a CPU; elsewhere, and for the compiler, one piece."""
-    return SLICE_BYTES if kind_of(tensor.device) == "cpu" and not torch.compiler.is_compiling() else None
-
-
-@torch.compiler.assume_constant_result
-def _planned(
-    equation: str,
-    sizes: list[tuple[int, ...]],
-    objective: Objective,
-    complex_mode: ComplexMode,
-    memory_limit: int | None,
-    format: str,
-    slice_bytes: int | None,
-) -> ContractionPlan:
-    """The plan; a constant for the compiler, which would trace the search otherwise."""
-    return plan_contraction(equation, sizes, objective, complex_mode, memory_limit, format, slice_bytes)

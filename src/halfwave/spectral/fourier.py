@@ -13,6 +13,7 @@ only; ``"fft"`` runs torch's FFT and keeps what it needs. ``"auto"`` picks the c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from torch import Tensor
 from halfwave.numerics import Format
 from halfwave.spectral import fft, gemm
 from halfwave.spectral.cost import narrow_range
-from halfwave.spectral.modes import AxisModes, Layout, kept_modes, weight_modes
+from halfwave.spectral.modes import AxisModes, Layout, kept_modes, placed_modes, weight_modes
 from halfwave.spectral.transform_plan import Backend, TransformPlan, plan_transform
 
 BACKENDS = ("auto", "gemm", "fft")
@@ -67,9 +68,16 @@ class FourierTransform:
 
     def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], format: Format) -> Tensor:
         """(*K, 2, B, C), as kept on the grid `source`, to the field (B, C, *grid)."""
-        modes = self.modes(grid)
-        if grid != source:
-            x_hat, modes = _restrict(x_hat, self.modes(source), modes)
+        if grid == source:
+            return self._synthesise(x_hat, self.modes(grid), format)
+        if self.layout == "exact":
+            return self._synthesise(*_restrict(x_hat, self.modes(source), self.modes(grid)), format)
+        parts = [self._synthesise(x_hat[cut], modes, format) for cut, modes in _placed(self.modes(source), grid)]
+        if not parts:  # all that is kept was cut away
+            return x_hat.new_zeros((*x_hat.shape[-2:], *grid), dtype=format.storage)
+        return sum(parts[1:], start=parts[0])
+
+    def _synthesise(self, x_hat: Tensor, modes: tuple[AxisModes, ...], format: Format) -> Tensor:
         return _Synthesise.apply(x_hat, plan_transform(modes, self.backend, format, x_hat.device, "hermitian"))
 
     def plan(self, grid: tuple[int, ...], format: Format, device: torch.device) -> TransformPlan:
@@ -117,6 +125,17 @@ class _Synthesise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return _Analyse.apply(grad, ctx.plan).to(ctx.dtype), None
+
+
+def _placed(
+    source: tuple[AxisModes, ...], grid: tuple[int, ...]
+) -> list[tuple[tuple[slice, ...], tuple[AxisModes, ...]]]:
+    """The pieces that neuraloperator makes of a spectrum on its way to another grid, with the modes they become."""
+    last = source[-1]
+    count = min(last.count, grid[-1] // 2 + 1)
+    axes = [placed_modes(axis, size) for axis, size in zip(source[:-1], grid[:-1], strict=True)]
+    ends = [(slice(0, count), AxisModes(grid[-1], 0, count, 0))]
+    return [(tuple(cut for cut, _ in piece), tuple(m for _, m in piece)) for piece in product(*axes, ends)]
 
 
 def _restrict(

@@ -4,9 +4,10 @@ A layer with n modes along an axis owns weights for the frequencies -floor(n/2) 
 axis (real fields have a symmetric spectrum) for 0 .. floor(n/2). A grid of N points has N frequencies; where N < n
 only the weights of the grid's own frequencies are used, so a model runs on any grid.
 
-`layout="neuralop"` repeats two slips of neuraloperator 2.0, for models that were trained with them: on an axis (not
+`layout="neuralop"` repeats three slips of neuraloperator 2.0, for models that were trained with them: on an axis (not
 the last) of odd length its inverse transform lands one frequency too low, because it undoes `fftshift` by `fftshift`;
-and on a grid smaller than an even number of modes, of odd length, the weights are shifted by one frequency.
+on a grid smaller than an even number of modes, of odd length, the weights are shifted by one frequency; and an answer
+on another grid has its negative frequencies of those axes at wrong ones (see `placed_modes`).
 """
 
 from __future__ import annotations
@@ -51,6 +52,19 @@ def inner_axis_modes(size: int, n_modes: int, layout: Layout = "exact") -> AxisM
     if layout == "neuralop":
         return AxisModes(size, -(count // 2), count, (n_modes - count) // 2, shift=-(size % 2))
     return AxisModes(size, -(count // 2), count, n_modes // 2 - count // 2)
+
+
+def placed_modes(axis: AxisModes, size: int) -> list[tuple[slice, AxisModes]]:
+    """Where neuraloperator's inverse transform to `size` points puts the kept modes of an inner axis, in pieces.
+
+    It cuts or pads the N coefficients at their end, where the negative frequencies are: k < 0 becomes N + k, and what
+    does not fit is lost. Each piece is (its slice of the kept modes, the frequencies that it becomes).
+    """
+    first = axis.first + axis.shift
+    negative = min(axis.count, max(0, -first))
+    runs = [(0, axis.size + first, negative), (negative, first + negative, axis.count - negative)]
+    fitting = [(start, lands, min(count, size - lands)) for start, lands, count in runs]
+    return [(slice(s, s + n), AxisModes(size, lands, n, 0)) for s, lands, n in fitting if n > 0]
 
 
 def kept_modes(grid: tuple[int, ...], n_modes: tuple[int, ...], layout: Layout = "exact") -> tuple[AxisModes, ...]:

@@ -127,6 +127,11 @@ def plan_contraction(
     return _plan(equation, tuple(tuple(s) for s in shapes), objective, complex_mode, memory_limit, format, slice_bytes)
 
 
+def forget_plans() -> None:
+    """Empty the cache of `plan_contraction`, so that the next plan is made anew (and its making can be timed)."""
+    _plan.cache_clear()
+
+
 @lru_cache(maxsize=1024)
 def _plan(
     equation: str,
@@ -202,10 +207,23 @@ def _steps(
         a, b = (live[i] for i in pair)
         live = [t for i, t in enumerate(live) if i not in pair]
         kept = frozenset(output).union(*(t[1] for t in live)) - {PAIR}
+        if _belongs_right(a[1], b[1], operands[0][0], sizes):
+            a, b = b, a
         step = _step(a, b, kept, sizes, mode)
         steps.append(step)
         live.append((len(operands) + len(steps) - 1, step.subscripts, step.data))
     return tuple(steps)
+
+
+def _belongs_right(a: str, b: str, major: str, sizes: Mapping[str, int]) -> bool:
+    """True where `a` should be the right operand, which a product expands.
+
+    That is the one without the major index of the data (the first, along which slices are cut): it is expanded once for
+    all slices, and the result comes out with that index in front. Otherwise it is the smaller one.
+    """
+    if (major in a) != (major in b):
+        return major in b
+    return size_of(_bare(a), sizes) < size_of(_bare(b), sizes)
 
 
 def _step(
@@ -215,9 +233,7 @@ def _step(
     sizes: Mapping[str, int],
     mode: ComplexMode,
 ) -> Step:
-    """One step; the larger operand goes left, because a product expands the right one."""
-    if size_of(_bare(a[1]), sizes) < size_of(_bare(b[1]), sizes):
-        a, b = b, a
+    """One step between `a` on the left and `b` on the right."""
     left, right, data = a[1], b[1], a[2] or b[2]
     everything = frozenset(_bare(left + right))
     summed = everything - kept

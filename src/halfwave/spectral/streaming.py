@@ -23,8 +23,9 @@ Slices = tuple[tuple[str, int], ...]
 # What a slice takes in the backward pass, in units of what its steps read and write in the forward pass: the tensors
 # that autograd keeps, their gradients, and a copy of one of each on the way. Measured: 1.2 to 2.1.
 _BACKWARD = 3
-# The same for what is made once: loaded, expanded to blocks, its gradient and the gradient's running sum.
-_ONCE = 7
+# The same for what is made once: loaded (1), expanded to blocks (2), their gradient, its running sum (2 each), and the
+# way back through the expansion (1).
+_ONCE = 8
 # Bytes of a number in the widest format of a step: half-precision products may run in fp32.
 _WIDE = 4
 # Slices that would repeat more than this share of the work are not made for the sake of a cache.
@@ -92,8 +93,13 @@ def choose_slices(
         return ()
 
     def fits(slices: Slices) -> bool:
-        small = slice_bytes is None or temporary_bytes(steps, inputs, sizes, slices, itemsize) <= slice_bytes
-        return small and holds(slices)
+        return (slice_bytes is None or working_bytes(slices) <= slice_bytes) and holds(slices)
+
+    def working_bytes(slices: Slices) -> int:
+        # Without slices all that weights make is made once: not counting it would hide a whole dense weight.
+        return temporary_bytes(steps, inputs, sizes, slices, itemsize) + once_bytes(
+            steps, inputs, sizes, slices, itemsize
+        )
 
     def holds(slices: Slices) -> bool:
         return memory_limit is None or bound_bytes(steps, inputs, output, sizes, slices) <= memory_limit
@@ -141,6 +147,14 @@ def temporary_bytes(
         total += 2 * size_of(step.right_subscripts, part) if step.right in order.changing else 0
         total += size_of(step.subscripts, part)
     return total * itemsize
+
+
+def once_bytes(
+    steps: tuple[Step, ...], inputs: tuple[str, ...], sizes: Mapping[str, int], slices: Slices, itemsize: int
+) -> int:
+    """What is made from weights before the first slice and stays until the last."""
+    part = _part_sizes(steps, sizes, ())
+    return itemsize * sum(size_of(step.subscripts, part) for _, step in schedule(steps, inputs, slices).once)
 
 
 def bound_bytes(

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from halfwave.numerics import Arithmetic
 from halfwave.spectral.contraction import contract_dense
+from halfwave.spectral.execute import execute
+from halfwave.spectral.settings import DEFAULT, ContractionSettings
 
 
 class SpectralWeight(nn.Module):
@@ -34,17 +36,34 @@ class SpectralWeight(nn.Module):
 
 
 class DenseWeight(SpectralWeight):
-    """Every weight a parameter of its own: `weight` of shape (*K, C, 2, O)."""
+    """Every weight a parameter of its own: `weight` of shape (*K, C, 2, O).
 
-    def __init__(self, modes: tuple[int, ...], in_channels: int, out_channels: int, std: float) -> None:
+    A contraction of two tensors has one order and no small factors, so options B and C are the same here: the batched
+    product of `contract_dense`. Option A, and a `memory_limit`, go through the planner.
+    """
+
+    def __init__(
+        self,
+        modes: tuple[int, ...],
+        in_channels: int,
+        out_channels: int,
+        std: float,
+        settings: ContractionSettings = DEFAULT,
+    ) -> None:
         super().__init__()
+        self.settings = settings
         # A complex normal with standard deviation `std` has std/sqrt(2) in each part.
         self.weight = nn.Parameter(torch.randn(*modes, in_channels, 2, out_channels) * (std / 2**0.5))
 
     def contract(self, x_hat: Tensor, window: tuple[slice, ...], arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
         modes = x_hat.shape[:-3]
         weight = self.weight[window].reshape(prod(modes), *self.weight.shape[-3:])
-        y_hat = contract_dense(x_hat.flatten(0, len(modes) - 1), weight, arith, weight_arith)
+        flat = x_hat.flatten(0, len(modes) - 1)
+        if self.settings.complex_mode == "A" or self.settings.memory_limit is not None:
+            plan = self.settings.plan("kbc,kco->kbo", [flat.movedim(-3, -2), weight], arith.format.name)
+            y_hat = execute(plan, [flat, weight], arith, weight_arith, pair_axis=-3)
+        else:
+            y_hat = contract_dense(flat, weight, arith, weight_arith)
         return y_hat.view(*modes, *y_hat.shape[1:])
 
     def dense(self) -> Tensor:

@@ -12,24 +12,22 @@ from collections.abc import Callable, Mapping
 
 from lightning_fabric import Fabric
 
-from halfwave.data import Dataset
 from halfwave.training.config import TrainConfig
 from halfwave.training.engine import Batch, Engine
-from halfwave.training.losses import build_loss
 from halfwave.training.measures import synchronize
+from halfwave.training.problem import AnyDataset, build_operator, problem_of
 from halfwave.training.randomness import seed_all
-from halfwave.training.trainer import build_operator
 
 
 def compare_steps(
-    configs: Mapping[str, TrainConfig], dataset: Dataset, steps: int = 15, warm_up: int = 2
+    configs: Mapping[str, TrainConfig], dataset: AnyDataset, steps: int = 15, warm_up: int = 2
 ) -> dict[str, dict[str, float]]:
     """For each config: `peak_memory_bytes`, `activation_bytes`, `samples_per_second` of a training step."""
-    engines = {name: _engine(config, dataset) for name, config in configs.items()}
+    engines = {name: build_engine(config, dataset) for name, config in configs.items()}
     found: dict[str, dict[str, float]] = {}
     updates: dict[str, Callable[[], object]] = {}
     for name, engine in engines.items():
-        batch = Batch(*dataset.train[: configs[name].batch_size])
+        batch = _batch(configs[name], dataset, engine)
         update = _update(engine, batch, len(batch.x))
         for _ in range(warm_up):
             update()
@@ -59,10 +57,18 @@ def take_turns(updates: Mapping[str, Callable[[], object]], steps: int) -> dict[
     return seconds
 
 
-def _engine(config: TrainConfig, dataset: Dataset) -> Engine:
+def _batch(config: TrainConfig, dataset: AnyDataset, engine: Engine) -> Batch:
+    """The first samples of the train split, on the engine's device."""
+    lazily = config.model_copy(update={"in_memory": False})
+    x, y = problem_of(dataset).samples(lazily, engine.operator)[0][: config.batch_size]
+    return Batch(x.to(engine.fabric.device), y.to(engine.fabric.device))
+
+
+def build_engine(config: TrainConfig, dataset: AnyDataset) -> Engine:
+    """What one update of a config needs, without a run directory; its learning rate is the first of a long run."""
     seed_all(config.seed)
     fabric = Fabric(accelerator=config.accelerator, devices=1)
-    loss = build_loss(config.loss, dataset.metadata)
+    loss = problem_of(dataset).loss(config)
     engine = Engine(fabric, build_operator(config, dataset), loss, config, total_steps=1000)
     engine.set_policy(config.build_schedule(fabric.device.type).policy_at(0.0))
     return engine

@@ -9,15 +9,20 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from halfwave.data import ReadOptions
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
-from halfwave.precision import NAMES, Policy, Schedule
+from halfwave.precision import BLOCKS, NAMES, Policy, Schedule
 from halfwave.precision.stabilizers import check_stabilizer
 
 SCHEDULE = "schedule"
+LIVE = "live:"
+PLANNED = "planned"
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
-FREE_ON_RESUME = ("data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep")
+FREE_ON_RESUME = (
+    "data", "test_data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep",
+)  # fmt: skip
 
 
 class TrainConfig(BaseModel):
@@ -26,13 +31,27 @@ class TrainConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
 
     data: str
-    """Dataset file (HDF5)."""
+    """Dataset file or directory, of any format that `halfwave.data.open_any` reads; or live:NAME, samples that the
+    generator NAME makes while training, new ones in each epoch."""
     model: str = "FNO"
     """Class of the model: FNO, TFNO, SFNO, GINO, UNet."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the model; in_channels and out_channels follow the data where they are not given."""
     recipe: str | None = None
     """Name of the recipe that these settings came from, for the record."""
+
+    test_data: str | None = None
+    """A separate file with the test samples."""
+    n_train: int | None = Field(None, ge=1)
+    """Use no more than so many train samples of the file; of live data, samples an epoch (120 by default)."""
+    n_test: int | None = Field(None, ge=1)
+    """Use no more than so many test samples of the file; of live data, test samples (20 by default)."""
+    subsample: int = Field(1, ge=1)
+    """Keep every n-th point of each axis, or of a point cloud."""
+    resolution: int | None = Field(None, ge=2)
+    """Resample the fields linearly to so many points a side; of live data, solve on so many."""
+    steps: tuple[int, int] = (0, -1)
+    """Input and output step of a file that depends on time, counted from either end."""
 
     epochs: int = Field(30, ge=1)
     batch_size: int = Field(8, ge=1)
@@ -41,12 +60,23 @@ class TrainConfig(BaseModel):
     weight_decay: float = Field(1e-4, ge=0)
     scheduler: Literal["cosine", "constant"] = "cosine"
     loss: Literal["l2", "h1"] = "l2"
+    """Relative L2 or H1; on point clouds L2 alone."""
     normalise: bool = True
     """Fit per-channel normalizers on the train split and keep them with the model."""
+    latent_resolution: int | None = Field(None, ge=2)
+    """Of point clouds: nodes a side of the latent grid, 16 by default."""
+    features: tuple[str, ...] = ()
+    """Of point clouds: parameters of a body that are inputs beside its shape, such as velocity."""
+    area_weighted: bool = False
+    """Of point clouds: a point counts by its area in the training loss."""
+    graph_cache: int | None = Field(None, ge=0)
+    """Of point clouds: MiB of neighbourhoods that are kept rather than searched again, 256 by default."""
     seed: int = Field(0, ge=0)
 
     precision: str = "mixed"
-    """full, amp, half, mixed, or schedule (the paper's 25% mixed, 50% amp, 25% full)."""
+    """full, amp, half, mixed; schedule (the paper's 25% mixed, 50% amp, 25% full); planned (see policy); or HHF, ..."""
+    policy: dict[str, Any] | None = None
+    """With precision=planned: the policy, a format for each role and layer, as `Policy.to_dict` gives it."""
     phases: tuple[tuple[float, str], ...] | None = None
     """With precision=schedule: other phases, as pairs (fraction, policy)."""
     dtype: str | None = None
@@ -104,9 +134,20 @@ class TrainConfig(BaseModel):
     @field_validator("precision")
     @classmethod
     def _known_precision(cls, precision: str) -> str:
-        if precision not in (*NAMES, SCHEDULE):
-            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join((*NAMES, SCHEDULE))}")
+        named = (*NAMES, SCHEDULE, PLANNED)
+        if precision not in (*named, *BLOCKS):
+            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join(named)}")
         return precision
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _known_policy(cls, policy: Policy | dict[str, Any] | None) -> dict[str, Any] | None:
+        if policy is None or isinstance(policy, Policy):
+            return None if policy is None else policy.to_dict()
+        try:
+            return Policy.from_dict(policy).to_dict()
+        except TypeError:
+            raise ValueError(f"expected the object that Policy.to_dict gives, got {policy!r}") from None
 
     @field_validator("dtype")
     @classmethod
@@ -120,6 +161,8 @@ class TrainConfig(BaseModel):
 
     def build_schedule(self, device: str = "cpu") -> Schedule:
         """The policies of this run on a kind of device; a constant one unless precision is ``schedule``."""
+        if self.precision == PLANNED or self.policy is not None:
+            return Schedule.constant(self._planned())
         if self.precision != SCHEDULE:
             if self.phases is not None:
                 raise InputError(f"phases are given but precision is {self.precision}: expected precision=schedule")
@@ -129,6 +172,26 @@ class TrainConfig(BaseModel):
             return Schedule([(fraction, self._policy(name, device)) for fraction, name in phases])
         except ValueError as error:
             raise InputError(str(error)) from None
+
+    @property
+    def is_live(self) -> bool:
+        return self.data.startswith(LIVE)
+
+    def _planned(self) -> Policy:
+        if self.precision != PLANNED or self.policy is None:
+            given = "is given" if self.policy is not None else "is not given"
+            raise InputError(
+                f"precision is {self.precision} and policy {given}: expected precision=planned with a policy"
+            )
+        for name in ("phases", "dtype", "stabilizer"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise InputError(f"{name} is given but precision is planned: the policy says it all")
+        return Policy.from_dict(self.policy)
+
+    def read_options(self) -> ReadOptions:
+        """How the data file is read."""
+        test = None if self.test_data is None else Path(self.test_data)
+        return ReadOptions(test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps)
 
     def _policy(self, name: str, device: str) -> Policy:
         return Policy.named(name, self.dtype, self.stabilizer, device)

@@ -20,6 +20,7 @@ from torch.optim import AdamW
 from halfwave.models import set_precision
 from halfwave.models.recompute import recompute_blocks
 from halfwave.precision import Policy
+from halfwave.training.clouds import Inputs, Targets, tensors_of
 from halfwave.training.config import TrainConfig
 from halfwave.training.devices import add_up, distribute, like, whole
 from halfwave.training.losses import Loss
@@ -33,9 +34,12 @@ from halfwave.training.saving import load_tensors
 class Batch:
     """One process's share of a batch; `weight` 0 marks a sample that only fills an empty share."""
 
-    x: Tensor
-    y: Tensor
+    x: Inputs
+    y: Targets
     weight: float = 1.0
+
+    def tensors(self) -> list[Tensor]:
+        return [*tensors_of(self.x), *tensors_of(self.y)]
 
 
 @dataclass(frozen=True)
@@ -97,12 +101,12 @@ class Engine:
     def measured_update(self, *arguments: Any) -> tuple[Update, StepMeasure]:
         """The same update under the byte counter."""
         results: list[Update] = []
-        tensors = [tensor for batch in arguments[0] for tensor in (batch.x, batch.y)]
+        tensors = [tensor for batch in arguments[0] for tensor in batch.tensors()]
         measured = measure(lambda: results.append(self.update(*arguments)), self.operator, self.optimizer, tensors)
         return results[0], measured
 
     def warm_up(self, batches: Sequence[Batch], total: int) -> None:
-        """Fill the caches (transform matrices, plans) by one pass that moves nothing.
+        """Fill the caches (transform matrices, plans, neighbours) by one pass that moves nothing.
 
         After it the count of an update is that of every later one, whether the process is old or has just resumed.
         """
@@ -121,7 +125,7 @@ class Engine:
         loss_sum, stops = add_up(self.fabric, sums).tolist()
         return loss_sum, stops > 0
 
-    def _predict(self, x: Tensor) -> Tensor:
+    def _predict(self, x: Inputs) -> Tensor:
         """The model's answer; a smaller last batch runs eagerly, as it is not worth a compilation of its own."""
         self._largest = max(self._largest, len(x))
         if self.config.compile and len(x) < self._largest:

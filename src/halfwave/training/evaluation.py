@@ -1,4 +1,7 @@
-"""Relative L2 and H1 errors of a model on a split, in float32, at the split's resolution or a coarser one."""
+"""Relative L2 and H1 errors of a model on a split, in float32, at the split's resolution or a coarser one.
+
+On point clouds L2 alone, the mean over geometries: H1 is not defined there.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from halfwave.data import Split
 from halfwave.errors import InputError
-from halfwave.training.losses import build_loss
+from halfwave.training.cloud_samples import CloudSamples
+from halfwave.training.clouds import Inputs, Targets
+from halfwave.training.losses import Loss, build_cloud_loss, build_loss
 
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 class Samples(Protocol):
-    """Pairs of fields that can be counted and picked: a `halfwave.data.Split`, or one in memory."""
+    """Pairs that can be counted and picked: a `halfwave.data.Split`, one in memory, or `CloudSamples`."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: Any, /) -> tuple[Tensor, Tensor]: ...
+    def __getitem__(self, index: Any, /) -> tuple[Inputs, Targets]: ...
 
 
 class InMemory:
     """A split read once: x and y as two tensors."""
 
-    def __init__(self, split: Samples) -> None:
+    def __init__(self, split: Split) -> None:
         self.x, self.y = split[:]
 
     def __len__(self) -> int:
@@ -47,6 +53,7 @@ def evaluate(
     """Mean errors {"l2", "h1"} of `model` (from data units to data units, such as an `Operator`).
 
     `metadata` is the dataset's (H1 follows its domain); `resolution` asks for a coarser grid than the split's.
+    Of an `Operator` on clouds give `CloudSamples(split, operator.encoder)`; the errors are {"l2"} then.
     """
     sums = sum_errors(model, split, range(len(split)), metadata, batch_size, resolution)
     return {name: value / len(split) for name, value in sums.items()}
@@ -62,7 +69,7 @@ def sum_errors(
     resolution: int | None = None,
 ) -> dict[str, float]:
     """Sums of the per-sample errors over some samples: what one of several processes adds."""
-    losses = {name: build_loss(name, metadata) for name in ("l2", "h1")}
+    losses = reported_losses(split, metadata)
     device = next(model.parameters()).device
     sums = dict.fromkeys(losses, 0.0)
     was_training = model.training
@@ -70,12 +77,27 @@ def sum_errors(
     # Eager: a compiled model would be compiled again for evaluation, which takes longer than it saves.
     with torch.compiler.set_stance("force_eager"):
         for start in range(0, len(indices), batch_size):
-            x, y = (resample(v, resolution).to(device) for v in split[list(indices[start : start + batch_size])])
+            batch = split[list(indices[start : start + batch_size])]
+            x, y = (value.to(device) for value in (batch if resolution is None else _coarser(batch, resolution)))
             prediction = model(x)
             for name, loss in losses.items():
                 sums[name] += float(loss.per_sample(prediction, y).double().sum())
     model.train(was_training)
     return sums
+
+
+def reported_losses(split: Samples, metadata: Mapping[str, Any] | None) -> dict[str, Loss]:
+    """The errors that are reported on a split."""
+    if isinstance(split, CloudSamples):
+        return {"l2": build_cloud_loss("l2")}
+    return {name: build_loss(name, metadata) for name in ("l2", "h1")}
+
+
+def _coarser(batch: tuple[Inputs, Targets], resolution: int) -> tuple[Tensor, Tensor]:
+    x, y = batch
+    if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+        raise InputError(f"test resolution {resolution} is for fields on a grid: point clouds have none")
+    return resample(x, resolution), resample(y, resolution)
 
 
 def resample(fields: Tensor, resolution: int | None) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from halfwave.data.live import LiveSplit
 from halfwave.precision import Policy
 from halfwave.training.devices import add_up
 from halfwave.training.engine import Batch, Engine, Update
@@ -50,7 +51,6 @@ class Loop:
         self.position = Position()
         self.monitor = RangeMonitor(engine.operator.model)
         self.recorder = Recorder(keeper.run_dir, writes=self.fabric.is_global_zero)
-        self._warm: set[str] = set()  # policies under which this process has run an update
 
     def resume(self) -> None:
         """Go to the newest checkpoint, if there is one."""
@@ -101,6 +101,8 @@ class Loop:
     def _run_epoch(self, interrupts: Interrupts) -> Literal["complete", "interrupted", "rewound"]:
         """The rest of an epoch, unless a signal ends it or bad weights send the run back to a checkpoint."""
         position, config = self.position, self.config
+        if isinstance(self.train, LiveSplit):
+            self.train.set_epoch(position.epoch)
         order = cut(epoch_order(config.seed, position.epoch, len(self.train)), config.batch_size)
         while position.batch < self.batches:
             self._prepare()
@@ -126,13 +128,14 @@ class Loop:
         self.monitor.step = self.position.step
 
     def _update(self, group: list[Tensor], interrupted: bool) -> Update:
-        start = time.perf_counter()
+        begun = time.perf_counter()
         total = sum(len(indices) for indices in group)
         batches = [self._load(indices) for indices in group]
+        start = time.perf_counter()  # throughput is that of steps with data in memory
         policy = self._policy.name
         if self._measures(len(group)):
-            if policy not in self._warm:
-                self.engine.warm_up(batches, total)
+            # What is counted must not depend on whether this process has just resumed, with empty caches.
+            self.engine.warm_up(batches, total)
             update, measured = self.engine.measured_update(batches, total, interrupted)
             self.position.measured[policy] = [
                 measured.peak_memory_bytes, measured.activation_bytes, self.position.step
@@ -141,23 +144,21 @@ class Loop:
             update = self.engine.update(batches, total, interrupted)
             synchronize()
             self.recorder.time(total, time.perf_counter() - start)
-        self._warm.add(policy)
-        self.position.seconds += time.perf_counter() - start
+        self.position.seconds += time.perf_counter() - begun
         return update
 
     def _measures(self, group: int) -> bool:
-        """Bytes are counted once per policy: every update of a policy holds the same.
+        """Bytes are counted once per policy: every update of a policy holds the same, clouds of other sizes apart.
 
-        Not when caches are still empty, nor at the very first update, when the optimizer has no state yet; but at the
-        last update of an epoch in any case, so that every row has its figures.
+        Not at the very first update, when the optimizer has no state yet, unless it is the last one of its epoch too,
+        as every row has its figures. The position alone decides, so that a resumed run has the same ones.
         """
         if self.config.compile or self.config.strategy == "fsdp":
             return False  # their allocations do not pass the dispatcher
         known = self.position.measured.get(self._policy.name)
         if known is not None and (known[2] > 0 or self.position.step == 0):
             return False
-        last = self.position.batch + group >= self.batches
-        return last or (self.position.step > 0 and self._policy.name in self._warm)
+        return self.position.step > 0 or self.position.batch + group >= self.batches
 
     @property
     def _policy(self) -> Policy:
@@ -198,7 +199,7 @@ class Loop:
         return True
 
     def _explain(self, group: list[Tensor]) -> str:
-        where = diagnose(self.engine.operator.model, self._encoded(group)) if self._can_diagnose else "see the monitor"
+        where = diagnose(self.engine.operator, self._load(group[0]).x) if self._can_diagnose else "see the monitor"
         skips = self.position.skips_in_a_row
         what = f"{skips} updates in a row were skipped" if skips > 1 else "the loss is not finite"
         kept = "no checkpoint had been written" if self.keeper.empty else "the last checkpoint is kept"
@@ -207,11 +208,6 @@ class Loop:
     @property
     def _can_diagnose(self) -> bool:
         return self.config.strategy != "fsdp"
-
-    def _encoded(self, group: list[Tensor]) -> Tensor:
-        x = self._load(group[0]).x
-        normalizer = self.engine.operator.x_normalizer
-        return x if normalizer is None else normalizer.encode(x)
 
     def _account(self, update: Update, batches: int) -> None:
         position = self.position

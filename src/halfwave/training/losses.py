@@ -21,18 +21,20 @@ from torch import Tensor
 from torch_harmonics.quadrature import clenshaw_curtiss_weights
 
 from halfwave.errors import InputError
+from halfwave.models import unpack_points
 from halfwave.training import derivatives
+from halfwave.training.clouds import Pressures
 
 _EPS = 1e-8  # added to ||y||, as in neuraloperator: a zero target gives a large finite error
 LOSSES = ("l2", "h1")
 
 
 class Loss(Protocol):
-    """What the trainer asks of a loss: one number per sample."""
+    """What the trainer asks of a loss: one number per sample. The target is a tensor, or that of a batch of clouds."""
 
-    def per_sample(self, prediction: Tensor, target: Tensor) -> Tensor: ...
+    def per_sample(self, prediction: Tensor, target: Any) -> Tensor: ...
 
-    def __call__(self, prediction: Tensor, target: Tensor) -> Tensor: ...
+    def __call__(self, prediction: Tensor, target: Any) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -143,13 +145,43 @@ class EquiangularLoss:
         return self.per_sample(prediction, target).mean()
 
 
+@dataclass(frozen=True)
+class CloudL2:
+    """Relative L2 error of each geometry of a batch of point clouds; with `by_area` each point counts by its area.
+
+    There is no H1 on a cloud: its points have no neighbours along an axis to take a difference with.
+    """
+
+    by_area: bool = False
+
+    def per_sample(self, prediction: Tensor, target: Pressures) -> Tensor:
+        """Errors of shape (B,) from predictions (Σn, 1), packed as the target is."""
+        offsets = target.offsets
+        parts = zip(*(unpack_points(t, offsets) for t in (prediction, target.values, target.areas)), strict=True)
+        return torch.cat([self._error(p, y, areas) for p, y, areas in parts])
+
+    def __call__(self, prediction: Tensor, target: Pressures) -> Tensor:
+        return self.per_sample(prediction, target).mean()
+
+    def _error(self, prediction: Tensor, values: Tensor, areas: Tensor) -> Tensor:
+        loss = RelativeL2(areas if self.by_area else None)
+        return loss.per_sample(prediction.T[None], values.T[None])
+
+
+def build_cloud_loss(name: str, by_area: bool = False) -> CloudL2:
+    """The loss called `name` on point clouds: "l2" is the only one."""
+    if name != "l2":
+        raise InputError(f"loss {name!r} is not defined on point clouds: expected l2")
+    return CloudL2(by_area)
+
+
 def build_loss(name: str, metadata: Mapping[str, Any] | None = None) -> Loss:
     """The loss called `name` ("l2" or "h1") on the domain of a dataset with `metadata`.
 
     The metadata's ``periodic`` (bool) and ``lengths`` (sides of the domain) decide; without them the domain is what
     is known of the equation called ``name`` there, or else a unit box that is not periodic.
     """
-    if name not in ("l2", "h1"):
+    if name not in LOSSES:
         raise InputError(f"unknown loss {name!r}: expected one of {', '.join(LOSSES)}")
     metadata = metadata or {}
     if metadata.get("name") == "shallow-water":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
 
 from halfwave.errors import InputError
-from halfwave.precision import ROLES, Policy
+from halfwave.precision import Policy
+from halfwave.training.clouds import Inputs
+from halfwave.training.operator import Operator
 from halfwave.training.ranges import RangeMonitor
 
 
@@ -19,7 +20,7 @@ _SAFER = {"mixed": "amp", "half": "full", "amp": "full"}
 
 def safer(policy: Policy) -> Policy | None:
     """The next safer policy: mixed, then amp, then full; None after that."""
-    if not any(policy.format(role).half for role in ROLES):
+    if not any(format.half for format in policy.formats):
         return None
     return Policy.named(_SAFER.get(policy.name, "full"), policy.pointwise, policy.stabilizer)
 
@@ -31,14 +32,15 @@ def promote(policy: Policy, left: list[str]) -> Policy:
     return policy
 
 
-def diagnose(model: nn.Module, x: Tensor) -> str:
-    """One clause that names the first layer, stage and format with inf or NaN when `model` is applied to `x`."""
+def diagnose(operator: Operator, x: Inputs) -> str:
+    """One clause that names the first layer, stage and format with inf or NaN when an operator is applied to `x`."""
+    model = operator.model
     broken = next((name for name, p in model.named_parameters() if not bool(torch.isfinite(p.detach()).all())), None)
     if broken is not None:
         return f"the weights {broken} are non-finite since the update before (gradients overflowed)"
     monitor = RangeMonitor(model)
     with monitor, torch.no_grad():
-        model(x)
+        operator(x)
     first = monitor.first_nonfinite
     if first is None:
         return "every layer is finite in the forward pass: the loss itself or its gradients overflowed"

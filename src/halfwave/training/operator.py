@@ -1,26 +1,44 @@
-"""Operator: a model with the normalisation it was trained with, from physical fields to physical fields."""
+"""Operator: a model with the normalisation it was trained with, from physical inputs to physical outputs."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
 from halfwave.data import Normalizer
+from halfwave.training.cloud_encoder import CloudEncoder
+from halfwave.training.clouds import Clouds, Inputs
 
 
 class Operator(nn.Module):
     """y = decode(model(encode(x))), in float32 outside the model.
 
-    x is B x C x grid and y is B x O x grid, in the units of the data file, at any resolution that the model takes.
-    Either normalizer may be None, which leaves that side as it is.
+    On fields x is B x C x grid and y is B x O x grid, in the units of the data file, at any resolution that the model
+    takes. Either normalizer may be None, which leaves that side as it is.
+
+    On point clouds x is a `Clouds` that the operator's `encoder` has made, whose tensors are the model's keyword
+    arguments, and y is packed as the points are, Σn x O:
+
+    >>> y = operator(operator.encoder.collate(samples))
     """
 
-    def __init__(self, model: nn.Module, x_normalizer: Normalizer | None, y_normalizer: Normalizer | None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        x_normalizer: Normalizer | None,
+        y_normalizer: Normalizer | None,
+        encoder: CloudEncoder | None = None,
+    ) -> None:
         super().__init__()
         self.model = model
         self.x_normalizer, self.y_normalizer = x_normalizer, y_normalizer
+        self.encoder = encoder
 
-    def forward(self, x: Tensor) -> Tensor:
-        encoded = x if self.x_normalizer is None else self.x_normalizer.encode(x)
+    def forward(self, x: Inputs) -> Tensor:
         # Decoding in half precision would round the answer to the half format once more.
-        output = self.model(encoded).float()
+        output = self._answer(x).float()
         return output if self.y_normalizer is None else self.y_normalizer.decode(output)
+
+    def _answer(self, x: Inputs) -> Tensor:
+        if isinstance(x, Clouds):
+            return self.model(**x.arguments())
+        return self.model(x if self.x_normalizer is None else self.x_normalizer.encode(x))

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from halfwave.numerics import FORMATS
 
 Watch = Callable[[str, Tensor], None]
+Wrap = Callable[[str, Callable[..., Tensor]], Callable[..., Tensor]]
 
 
 @dataclass
@@ -115,42 +116,42 @@ def is_spectral(module: nn.Module) -> bool:
 
 def watch_stages(module: nn.Module, watch: Watch) -> Callable[[], None]:
     """Report the result of each stage of a spectral convolution to `watch(stage, result)`; returns what undoes it."""
+
+    def watched(stage: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def call(*arguments: Any, **options: Any) -> Tensor:
+            result = function(*arguments, **options)
+            watch(stage, result)
+            return result
+
+        return call
+
+    return wrap_stages(module, watched)
+
+
+def wrap_stages(module: nn.Module, wrap: Wrap) -> Callable[[], None]:
+    """Put `wrap(stage, function)` in place of each stage of a spectral convolution; returns what undoes it."""
     transform: Any = module.transform
     weight: Any = module.weight
-    contract = weight.contract
-
-    def contracted(*arguments: Any, **options: Any) -> Tensor:
-        result = contract(*arguments, **options)
-        watch("contraction", result)
-        return result
 
     def undo() -> None:
         module.transform = transform
         del weight.contract
 
-    module.transform = _Watched(transform, watch)  # type: ignore[assignment]
-    weight.contract = contracted
+    module.transform = _Wrapped(transform, wrap)  # type: ignore[assignment]
+    weight.contract = wrap("contraction", weight.contract)
     return undo
 
 
-class _Watched:
-    """A transform that reports what it returns; everything else is the transform's own."""
+class _Wrapped:
+    """A transform whose two directions are wrapped; everything else is the transform's own."""
 
-    def __init__(self, transform: Any, watch: Watch) -> None:
-        self._transform, self._watch = transform, watch
+    def __init__(self, transform: Any, wrap: Wrap) -> None:
+        self._transform = transform
+        self.forward = wrap("forward_transform", transform.forward)
+        self.inverse = wrap("inverse_transform", transform.inverse)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transform, name)
-
-    def forward(self, *arguments: Any, **options: Any) -> Tensor:
-        result = self._transform.forward(*arguments, **options)
-        self._watch("forward_transform", result)
-        return result
-
-    def inverse(self, *arguments: Any, **options: Any) -> Tensor:
-        result = self._transform.inverse(*arguments, **options)
-        self._watch("inverse_transform", result)
-        return result
 
 
 def _computes(module: nn.Module) -> bool:

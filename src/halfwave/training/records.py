@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from halfwave.errors import InputError
-from halfwave.files import read_json, write_json, written_aside
+from halfwave.files import read_json, write_csv, write_json
 from halfwave.training.config import TrainConfig, read_config
 from halfwave.training.environment import describe_environment
 
@@ -34,7 +34,7 @@ def is_started(run_dir: Path) -> bool:
 def start_record(run_dir: Path, config: TrainConfig) -> None:
     """Write config.json of a new run, or check that a resumed one has the same settings and the same data."""
     path = run_dir / "config.json"
-    fingerprint = fingerprint_file(config.data)
+    fingerprint = fingerprint_data(config)
     if not is_started(run_dir):
         write_json(path, {"config": config.to_dict(), "data": fingerprint, "environment": describe_environment()})
         return
@@ -43,6 +43,27 @@ def start_record(run_dir: Path, config: TrainConfig) -> None:
         raise InputError(f"{run_dir} holds a run with other settings ({'; '.join(changed)}): use another directory")
     if read_json(path).get("data") != fingerprint:
         raise InputError(f"{config.data} is not the file that {run_dir} was trained on: use another directory")
+
+
+def fingerprint_data(config: TrainConfig) -> dict[str, Any]:
+    """What tells this data from other data: of files their content; live data is what its name says."""
+    if config.is_live:
+        return {"live": config.data}
+    test = {} if config.test_data is None else {"test": fingerprint_path(config.test_data)}
+    return {**fingerprint_path(config.data), **test}
+
+
+def fingerprint_path(path: str | Path) -> dict[str, Any]:
+    """Of a file, or of all files of a directory with their names."""
+    path = Path(path)
+    if not path.is_dir():
+        return fingerprint_file(path)
+    digest, size = hashlib.sha256(), 0
+    for file in sorted(f for f in path.rglob("*") if f.is_file()):
+        found = fingerprint_file(file)
+        digest.update(f"{file.relative_to(path).as_posix()} {found['sha256']}\n".encode())
+        size += found["bytes"]
+    return {"bytes": size, "sha256": digest.hexdigest()}
 
 
 def fingerprint_file(path: str | Path) -> dict[str, Any]:
@@ -64,19 +85,6 @@ def fingerprint_file(path: str | Path) -> dict[str, Any]:
 def write_metrics(run_dir: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """metrics.csv as a whole: the rows are in every checkpoint, so a resumed run neither loses nor doubles one."""
     write_csv(run_dir / "metrics.csv", COLUMNS, rows)
-
-
-def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """A table, whole or not at all."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    try:
-        with written_aside(path) as aside:
-            aside.write_text(text.getvalue(), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
 
 
 def read_metrics(run_dir: str | Path) -> list[Row]:

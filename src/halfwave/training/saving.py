@@ -1,7 +1,8 @@
 """save and load: a model in one sealed safetensors file, with all that is needed to build it again.
 
-The file's JSON holds the model's class and arguments, its policy, the normalizers of an `Operator`, the version of the
-library, and whatever the caller adds. Loading executes nothing from the file and unpickles nothing.
+The file's JSON holds the model's class and arguments, its policy, the normalizers and the cloud encoder of an
+`Operator`, the version of the library, and whatever the caller adds. Loading executes nothing from the file and
+unpickles nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from halfwave.data import Normalizer
 from halfwave.errors import InputError
 from halfwave.models import MODELS, build_model, set_precision
 from halfwave.precision import Policy
+from halfwave.training.cloud_encoder import CloudEncoder
 from halfwave.training.devices import like, whole
 from halfwave.training.environment import library_version
 from halfwave.training.operator import Operator
@@ -77,6 +79,7 @@ def describe_model(model: nn.Module) -> dict[str, Any]:
         "arguments": config,
         "policy": None if policy is None else policy.to_dict(),
         "normalizers": [n.state() if n is not None else None for n in normalizers],
+        "encoder": None if operator.encoder is None else operator.encoder.state(),
         "is_operator": isinstance(model, Operator),
         "halfwave": library_version(),
     }
@@ -107,7 +110,8 @@ def _with_normalizers(model: nn.Module, values: Mapping[str, Any]) -> nn.Module:
     if not values["is_operator"]:
         return model
     x, y = (Normalizer.from_state(state) if state is not None else None for state in values["normalizers"])
-    return Operator(model, x, y)
+    encoder = values.get("encoder")
+    return Operator(model, x, y, None if encoder is None else CloudEncoder.from_state(encoder))
 
 
 def _describe(tensor: Tensor) -> str:

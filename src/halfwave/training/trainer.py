@@ -20,21 +20,18 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 
-from halfwave.data import Dataset, fit_normalizers, open_dataset
 from halfwave.errors import InputError
 from halfwave.files import make_directory, read_json, write_json
-from halfwave.models import MODELS, build_model
+from halfwave.models import MODELS, set_precision
 from halfwave.training.config import TrainConfig
 from halfwave.training.curves import draw_curves
 from halfwave.training.devices import launch
 from halfwave.training.directory import claimed
 from halfwave.training.engine import Engine
-from halfwave.training.evaluation import InMemory
 from halfwave.training.keeper import Keeper
 from halfwave.training.loop import Loop
-from halfwave.training.losses import build_loss
-from halfwave.training.operator import Operator
 from halfwave.training.position import Position
+from halfwave.training.problem import AnyDataset, build_operator, open_data, problem_of
 from halfwave.training.progress import Display
 from halfwave.training.randomness import seed_all
 from halfwave.training.records import Row, is_started, read_metrics, start_record
@@ -69,9 +66,10 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
     written, and a directory that holds a run with other settings or other data.
     """
     run_dir = Path(run_dir)
-    check_config(config, open_dataset(config.data))
+    dataset = open_data(config)
+    check_config(config, dataset)
     if not is_started(run_dir):
-        check_model(config, open_dataset(config.data))
+        check_model(config, dataset)
     make_directory(run_dir)
     # Under torchrun every process is here: the first one holds the directory and writes, for all.
     first = os.environ.get("RANK", "0") == "0"
@@ -85,15 +83,11 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
         return _read_result(run_dir)
 
 
-def check_config(config: TrainConfig, dataset: Dataset) -> None:
+def check_config(config: TrainConfig, dataset: AnyDataset) -> None:
     """InputError for settings that cannot be honoured together, on this data; nothing is built yet."""
     if config.model not in MODELS:
         raise InputError(f"unknown model {config.model!r}: expected one of {', '.join(MODELS)}")
-    _check_modes(config, dataset.grid)
-    finest = dataset.test.grid[0]
-    too_fine = [resolution for resolution in config.test_resolutions if not 0 < resolution <= finest]
-    if too_fine:
-        raise InputError(f"test resolution {too_fine[0]} is not on the test data: expected 1 to {finest}")
+    problem_of(dataset).check(config)
     config.build_schedule()
     for option in ("compile", "loss_scaling"):
         if config.strategy == "fsdp" and getattr(config, option):
@@ -102,40 +96,33 @@ def check_config(config: TrainConfig, dataset: Dataset) -> None:
         raise InputError("monitor looks at every layer and compile fuses them: expected one of the two")
 
 
-def _check_modes(config: TrainConfig, grid: tuple[int, ...]) -> None:
-    """A grid without the frequencies of the model would leave some of its weights untrained for ever."""
-    modes = config.arguments.get("n_modes")
-    if (
-        isinstance(modes, list)
-        and len(modes) == len(grid)
-        and any(n > size for n, size in zip(modes, grid, strict=True))
-    ):
-        size = "x".join(map(str, grid))
-        raise InputError(
-            f"a grid of {size} is too small for n_modes {modes}: expected at least as many points as modes"
-        )
-
-
-def check_model(config: TrainConfig, dataset: Dataset) -> None:
+def check_model(config: TrainConfig, dataset: AnyDataset) -> None:
     """InputError unless the config's model can be built and applied to a sample."""
-    model = build_operator(config, dataset, fit=False).model
-    x, _ = dataset.train[[0]]
+    config = config.model_copy(update={"in_memory": False})  # one sample is enough
+    operator = build_operator(config, dataset, fit=False)
+    for _, policy in config.build_schedule().phases:
+        try:
+            set_precision(operator.model, policy)
+        except ValueError as error:
+            raise InputError(f"{config.model} cannot run in precision {config.precision}: {error}") from error
+    x, _ = problem_of(dataset).samples(config, operator)[0][[0]]
     try:
         with torch.no_grad():
-            model(x)
-    except (RuntimeError, TypeError, ValueError) as error:  # TypeError: a model of point clouds asks for more than x
-        raise InputError(f"{config.model} cannot be applied to {config.data}: {str(error).splitlines()[0]}") from error
+            operator(x)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise InputError(f"{config.model} cannot be applied to {dataset.path}: {str(error).splitlines()[0]}") from error
 
 
 def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> None:
     """The whole run, in one of its processes; the first one leaves summary.json."""
-    dataset = open_dataset(config.data)
+    dataset = open_data(config)
+    problem = problem_of(dataset)
     seed_all(config.seed)
     operator = build_operator(config, dataset)
-    train_split, test_split = (InMemory(s) if config.in_memory else s for s in (dataset.train, dataset.test))
+    train_split, test_split = problem.samples(config, operator)
     batches = -(-len(train_split) // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
-    engine = Engine(fabric, operator, build_loss(config.loss, dataset.metadata), config, steps)
+    engine = Engine(fabric, operator, problem.loss(config), config, steps)
     with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
         keeper = Keeper(engine, run_dir, dataset.metadata)
         loop = Loop(engine, train_split, test_split, dataset.metadata, keeper, display)
@@ -147,17 +134,6 @@ def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> N
         values = asdict(summarise(position, run_dir, resolutions))
         write_json(run_dir / "summary.json", {k: v for k, v in values.items() if k != "run_dir"})
     fabric.barrier()
-
-
-def build_operator(config: TrainConfig, dataset: Dataset, fit: bool = True) -> Operator:
-    """The untrained model of a config with the normalizers of a dataset's train split (left out without `fit`)."""
-    arguments = config.model_arguments(dataset.in_channels, dataset.out_channels)
-    try:
-        model = build_model(config.model, arguments)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{config.model} cannot be built: {error}") from error
-    normalizers = fit_normalizers(dataset.train) if config.normalise and fit else (None, None)
-    return Operator(model, *normalizers)
 
 
 def summarise(position: Position, run_dir: Path, resolutions: dict[str, dict[str, float]]) -> RunResult:

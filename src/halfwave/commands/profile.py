@@ -1,0 +1,122 @@
+"""`halfwave profile RECIPE`: where the time and the memory of a training step go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+from tyro.conf import Positional
+
+from halfwave.commands.common import as_usage, log_console, results_console
+from halfwave.errors import UsageError
+from halfwave.experiments.profiling import build_work, profile_work
+from halfwave.files import make_directory, write_json
+from halfwave.models.recipes import get_recipe
+from halfwave.precision import Policy
+from halfwave.report.profile import draw_profile
+
+_ROWS = 12
+
+
+@dataclass
+class Profile:
+    """Where the time and the memory of a training step go, by part, module and kernel."""
+
+    recipe: Positional[str]
+    """Name of a recipe: demo, darcy, shallow-water, ..."""
+    precision: str = "mixed"
+    """full, amp, half, mixed."""
+    dtype: str | None = None
+    """What half means: fp16, bf16, ...; by default what the device does fast."""
+    batch: int | None = None
+    """Samples of a step; by default the recipe's."""
+    grid: int | None = None
+    """Points a side (latitudes on the sphere); by default the recipe's."""
+    steps: int = 3
+    """Steps that are profiled, after two that are not."""
+    device: str = "auto"
+    """cpu, cuda, ...; auto takes cuda where there is one."""
+    out: Path | None = None
+    """Directory of profile.json, profile.png and trace.json; by default profiles/RECIPE-PRECISION."""
+
+    def run(self) -> None:
+        recipe = as_usage(lambda: get_recipe(self.recipe))
+        device = as_usage(self._device)
+        policy = as_usage(lambda: Policy.named(self.precision, dtype=self.dtype, device=device))
+        for name in ("batch", "grid", "steps"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"--{name} must be at least 1, got {value}")
+        work = build_work(recipe, precision=policy, batch=self.batch, grid=self.grid, device=device)
+        out = make_directory(self.out or Path("profiles") / f"{recipe.name}-{policy.name}")
+        log_console().print(
+            f"profiling {self.steps} steps of {recipe.name} in {policy.name} on {device}", soft_wrap=True
+        )
+        result = profile_work(work, self.steps, out / "trace.json")
+        write_json(out / "profile.json", result)
+        draw_profile(out / "profile.json", out / "profile.png")
+        console = results_console()
+        for table in profile_tables(result):
+            console.print(table)
+        memory, share = result["memory"], {row["name"]: row["share"] for row in result["parts"]}
+        console.print(
+            f"spectral convolutions {_percent(result['spectral_share'])} of the time (complex contraction "
+            f"{_percent(share['contraction'])}), copies and casts everywhere {_percent(share['copies and casts'])}",
+        )
+        console.print(
+            f"{1e3 * result['seconds']:.4g} ms a step; peak {memory['peak_bytes'] / 1e6:.4g} MB, of which "
+            f"{memory['held_bytes'] / 1e6:.4g} MB are weights, optimizer state and batch",
+        )
+        console.print(f"picture: {out / 'profile.png'}, Chrome trace: {out / 'trace.json'}", soft_wrap=True)
+
+    def _device(self) -> torch.device:
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            device = torch.device(self.device)
+            torch.empty(1, device=device)
+        except (RuntimeError, AssertionError) as error:  # AssertionError: a build of torch without CUDA
+            raise UsageError(f"device {self.device!r} is not there: {str(error).splitlines()[0]}") from error
+        return device
+
+
+def profile_tables(result: dict[str, Any]) -> list[Table]:
+    """By part, by module and by kernel; times are per step, without those of the parts inside."""
+    parts = _table("by part", "ms", "share")
+    for row in result["parts"]:
+        parts.add_row(row["name"], _ms(row["seconds"]), _percent(row["share"]))
+    modules = _table("by module", "forward ms", "backward ms", "share")
+    for row in _shortened(result["modules"], ("forward", "backward", "share")):
+        modules.add_row(row["name"], _ms(row["forward"]), _ms(row["backward"]), _percent(row["share"]))
+    kernels = _table("by kernel", "calls", "ms", "share")
+    for row in _shortened(result["kernels"], ("seconds", "share")):
+        calls = "" if row.get("calls") is None else f"{row['calls']:.0f}"
+        kernels.add_row(row["name"][:44], calls, _ms(row["seconds"]), _percent(row["share"]))
+    return [parts, modules, kernels]
+
+
+def _shortened(rows: list[dict[str, Any]], keys: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The largest rows, and one for the rest."""
+    if len(rows) <= _ROWS:
+        return rows
+    rest = {key: sum(row[key] for row in rows[_ROWS:]) for key in keys}
+    return [*rows[:_ROWS], {"name": f"{len(rows) - _ROWS} others", **rest}]
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title)
+    table.add_column("", overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}"

@@ -1,0 +1,98 @@
+"""`halfwave reproduce [NAME]`: the tables and figures of the paper, measured here."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+from tyro.conf import Positional
+
+from halfwave.commands.common import as_usage, log_console, progress_of, results_console
+from halfwave.errors import InputError
+from halfwave.experiments.experiment import SCALES, Experiment, Scale, check_scale
+from halfwave.experiments.plan import plan_trainings
+from halfwave.experiments.registry import available, get_experiment
+from halfwave.experiments.results import Results, read_results
+from halfwave.experiments.runner import run, summarise
+from halfwave.report.summary import Summary, text_of
+
+ALL = "all"
+
+
+@dataclass
+class Reproduce:
+    """Measures the tables and figures of the paper; the same command goes on where it was interrupted.
+
+    Without a name, lists them. Results go to OUT/SCALE/NAME.csv; what is there already is not measured again.
+    """
+
+    name: Positional[str] = ""
+    """An experiment, or all."""
+    scale: str = "smoke"
+    """smoke (seconds), small (minutes on two cores) or paper (the full setting, for a GPU)."""
+    out: Path = Path("results")
+    """Where results go."""
+
+    def run(self) -> None:
+        scale = as_usage(lambda: check_scale(self.scale))
+        if not self.name:
+            results_console().print(self._list())
+            return
+        names = available() if self.name == ALL else [self.name]
+        experiments = as_usage(lambda: [get_experiment(name) for name in names])
+        if scale == "paper":
+            log_console().print(str(plan_trainings(experiments, scale)), soft_wrap=True, markup=False)
+        failed = [experiment.name for experiment in experiments if not self._reproduce(experiment, scale)]
+        if failed:
+            raise InputError(f"{len(failed)} of {len(names)} experiments failed: {', '.join(failed)}")
+
+    def _reproduce(self, experiment: Experiment, scale: Scale) -> bool:
+        """Run one and print what it says; False after a failure, which must not stop the others."""
+        log = log_console()
+        try:
+            with progress_of(f"{experiment.name} ({scale})", log) as progress:
+                results = run(experiment, scale, self.out, progress=progress, say=_say)
+            _show(results, summarise(results))
+            return True
+        except Exception as error:
+            if self.name != ALL:
+                raise
+            known = isinstance(error, InputError | OSError)
+            reason = str(error) if known else "".join(traceback.format_exception(error))
+            log.print(f"{experiment.name}: {reason}", soft_wrap=True, markup=False)
+            return False
+
+    def _list(self) -> Table:
+        table = Table("name", "question", *SCALES, title="tables and figures of the paper")
+        for name in available():
+            experiment = get_experiment(name)
+            states = [_state(experiment, scale, self.out) for scale in SCALES]
+            table.add_row(name, escape(experiment.question), *map(escape, states))
+        return table
+
+
+def _say(message: str) -> None:
+    log_console().print(message, soft_wrap=True, markup=False)
+
+
+def _state(experiment: Experiment, scale: Scale, directory: Path) -> str:
+    try:
+        return read_results(experiment, scale, directory).state
+    except InputError as error:
+        return str(error)
+
+
+def _show(results: Results, summary: Summary) -> None:
+    """The table with the paper's figures beside ours, the notes and the verdict."""
+    table = Table(*summary.comparison.columns, title=f"{results.experiment.name}, scale {results.scale}")
+    for row in summary.comparison.rows:
+        table.add_row(*(escape(text_of(value)) for value in row))
+    console = results_console()
+    if not console.is_terminal:  # a file has no width that a table would have to fit
+        console.width = 240
+    console.print(table)
+    for sentence in (*summary.notes, summary.verdict.sentence, f"{results.csv}: {results.seconds:.0f} s of measuring"):
+        console.print(sentence, soft_wrap=True, markup=False)

@@ -1,0 +1,180 @@
+"""Result files: NAME.csv with the rows, and NAME.json that says what made them and how to tell that they are unchanged.
+
+Both are replaced as a whole after every configuration, the record first. A process killed in between leaves a record
+that knows of a row more than the file has, which is a row still to be measured; a row that its record does not know,
+or knows with another checksum, was changed by hand.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from halfwave.errors import InputError
+from halfwave.experiments.experiment import Experiment, Row, Scale
+from halfwave.files import read_json, write_csv, write_json
+from halfwave.training.environment import describe_environment
+
+
+@dataclass
+class Results:
+    """The rows of one experiment at one scale, by key, with their record."""
+
+    experiment: Experiment
+    scale: Scale
+    folder: Path
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+    edited: list[str] = field(default_factory=list)
+    """Keys whose rows were changed by hand."""
+
+    @property
+    def csv(self) -> Path:
+        return self.folder / f"{self.experiment.name}.csv"
+
+    @property
+    def json(self) -> Path:
+        return self.folder / f"{self.experiment.name}.json"
+
+    @property
+    def missing(self) -> list[str]:
+        """Keys still to be measured: no rows, rows changed by hand, or rows of other settings or an older version."""
+        keyed = self.experiment.keyed(self.scale)
+        return [key for key, configuration in keyed.items() if not self._is_done(key, configuration)]
+
+    def _is_done(self, key: str, configuration: Any) -> bool:
+        known = self.record.get("rows", {}).get(key, {})
+        same = known.get("configuration") == self.experiment.digest(configuration)
+        return same and key in self.rows and key not in self.edited
+
+    @property
+    def state(self) -> str:
+        """For lists: done, how much of it, or what is wrong."""
+        if not self.rows:
+            return "not run"
+        if self.edited:
+            return f"changed by hand: {self.edited[0]}" + (", ..." if len(self.edited) > 1 else "")
+        missing, total = len(self.missing), len(self.experiment.keyed(self.scale))
+        return "done" if not missing else f"{total - missing} of {total}"
+
+    @property
+    def all_rows(self) -> list[Row]:
+        """What `summarise` reads."""
+        return [row for rows in self.rows.values() for row in rows]
+
+    @property
+    def seconds(self) -> float:
+        """Time that the measured configurations took."""
+        return sum(entry["seconds"] for key, entry in self.record.get("rows", {}).items() if key in self.rows)
+
+    def drop_untrusted(self) -> None:
+        """Forget rows that were changed by hand, and those of configurations that the experiment has no more."""
+        wanted = self.experiment.keyed(self.scale)
+        self.rows = {key: rows for key, rows in self.rows.items() if key in wanted and key not in self.edited}
+        self.edited = []
+
+    def add(self, key: str, configuration: Any, rows: Sequence[Row], seconds: float) -> None:
+        """Put the rows of one configuration into the files, in the place that the experiment gives it."""
+        self.drop_untrusted()
+        found = self.rows | {key: list(rows)}
+        self.rows = {k: found[k] for k in self.experiment.keyed(self.scale) if k in found}
+        environment = _environment()
+        environments = self.record.get("environments", [])
+        if environment not in environments:
+            environments = [*environments, environment]
+        entry = {
+            "configuration": self.experiment.digest(configuration),
+            "sha256": _digest([_texts(row) for row in rows]),
+            "seconds": round(seconds, 3),
+            "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            "environment": environments.index(environment),
+        }
+        entries = self.record.get("rows", {}) | {key: entry}
+        self.record = {
+            "experiment": self.experiment.name,
+            "scale": self.scale,
+            "timings": list(self.experiment.timings),
+            "environments": environments,
+            "rows": {k: entries[k] for k in self.rows},
+        }
+        self.write()
+
+    def write(self) -> None:
+        """Replace both files."""
+        rows = [_texts(row) for row in self.all_rows]
+        write_json(self.json, self.record)
+        write_csv(self.csv, tuple(rows[0]) if rows else ("key",), rows)
+
+
+def read_results(experiment: Experiment, scale: Scale, directory: str | Path) -> Results:
+    """What DIRECTORY/SCALE holds of an experiment: nothing, a part or all of it, and whether somebody changed it."""
+    results = Results(experiment, scale, Path(directory) / scale)
+    if not results.csv.exists():
+        return results
+    cells: dict[str, list[dict[str, str]]] = {}
+    for row in _read_csv(results.csv):
+        cells.setdefault(row.get("key", ""), []).append(row)
+    results.rows = {key: [_values(row) for row in rows] for key, rows in cells.items()}
+    results.record = _read_record(results.json)
+    entries = results.record["rows"]
+    results.edited = [key for key, rows in cells.items() if entries.get(key, {}).get("sha256") != _digest(rows)]
+    return results
+
+
+def _read_csv(path: Path) -> list[dict[str, str]]:
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            return [{str(name): str(text) for name, text in row.items()} for row in csv.DictReader(file)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    """The record of a result; without one no row can be trusted."""
+    if not path.exists():
+        return {"rows": {}}
+    record = read_json(path)
+    if not isinstance(record, Mapping) or not isinstance(record.get("rows"), Mapping):
+        raise InputError(f"{path} is not the record of a result: remove it and its CSV, and run again")
+    return dict(record)
+
+
+def _digest(rows: Sequence[Mapping[str, str]]) -> str:
+    """Of the names and the text of all cells: a changed digit or column is seen, whatever number it stands for."""
+    return hashlib.sha256(json.dumps([list(row.items()) for row in rows]).encode()).hexdigest()
+
+
+def _texts(row: Row) -> dict[str, str]:
+    """The cells of a row; numbers as Python writes them, which read back to the same bits."""
+    return {name: "" if value is None else str(value) for name, value in row.items()}
+
+
+def _values(row: Mapping[str, str]) -> Row:
+    return {name: _value(text) for name, text in row.items()}
+
+
+def _value(text: str) -> Any:
+    if text in ("True", "False"):
+        return text == "True"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text or None
+
+
+def _environment() -> dict[str, Any]:
+    """Versions, git state and machine; not the command, which says nothing about a number."""
+    described = {name: value for name, value in describe_environment().items() if name != "command"}
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {**described, "cores": os.cpu_count(), "gpu": gpu}

@@ -1,0 +1,143 @@
+"""What a result says: a table with the paper's figures beside ours, a figure, and a verdict computed from numbers.
+
+Plain data, made by the experiments from their result files and shown by the report and the command line.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Value = float | int | str | None
+Style = Literal["line", "dashed", "points", "bars", "balls"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a `Comparison`: its labels, then each figure in the paper (None where it gives none) and measured."""
+
+    labels: tuple[Value, ...]
+    paper: tuple[Value, ...]
+    ours: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The table: `labels` name its leading columns, `figures` what is compared, paper and ours side by side."""
+
+    labels: tuple[str, ...]
+    figures: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+    def __post_init__(self) -> None:
+        for line in self.lines:
+            shape = len(line.labels), len(line.paper), len(line.ours)
+            if shape != (len(self.labels), len(self.figures), len(self.figures)):
+                raise ValueError(f"{line} does not fit the columns {self.labels} and {self.figures}")
+
+    @property
+    def columns(self) -> list[str]:
+        """Heads of the flat table; a figure that the paper never gives has no column of the paper."""
+        heads = list(self.labels)
+        for index, figure in enumerate(self.figures):
+            heads += [f"{figure}, paper", f"{figure}, ours"] if self.in_paper(index) else [figure]
+        return heads
+
+    @property
+    def rows(self) -> list[list[Value]]:
+        """The flat table's rows, in the order of `columns`."""
+        return [self._row(line) for line in self.lines]
+
+    def _row(self, line: Line) -> list[Value]:
+        row = list(line.labels)
+        for index, ours in enumerate(line.ours):
+            row += [line.paper[index], ours] if self.in_paper(index) else [ours]
+        return row
+
+    def in_paper(self, index: int) -> bool:
+        """Whether the paper gives this figure for any line."""
+        return any(line.paper[index] is not None for line in self.lines)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One set of points of a panel. `error` draws bars of deviation, `size` areas of balls; x may be categories."""
+
+    label: str
+    x: Sequence[float | str]
+    y: Sequence[float]
+    style: Style = "line"
+    error: Sequence[float] | None = None
+    size: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    series: tuple[Series, ...]
+    xlog: bool = False
+    ylog: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """One part of a claim, as a clause with its numbers ("memory fell by 48%"), and whether it holds."""
+
+    holds: bool
+    clause: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the paper's claim was confirmed, from `checks`; without any, `reason` says why nothing was measured."""
+
+    checks: tuple[Check, ...]
+    reason: str = ""
+
+    @property
+    def status(self) -> str:
+        if not self.checks:
+            return "not measured"
+        return "confirmed" if all(check.holds for check in self.checks) else "not confirmed"
+
+    @property
+    def sentence(self) -> str:
+        """One sentence: what failed comes first, then what held."""
+        if not self.checks:
+            return f"Not measured at this scale: {self.reason}."
+        failed = "; ".join(check.clause for check in self.checks if not check.holds)
+        held = "; ".join(check.clause for check in self.checks if check.holds)
+        if not failed:
+            return f"Confirmed at this scale: {held}."
+        return f"Not confirmed at this scale: {failed}" + (f" (what held: {held})." if held else ".")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything that is shown of one experiment; `notes` say how ours differs from the paper's setting."""
+
+    comparison: Comparison
+    panels: tuple[Panel, ...]
+    verdict: Verdict
+    notes: tuple[str, ...] = ()
+
+
+def text_of(value: Value) -> str:
+    """A value as a reader wants it: four significant digits, a dash where there is none."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    return str(value)
+
+
+def plus_minus(values: Sequence[float]) -> str:
+    """Mean and sample deviation over seeds."""
+    mean = statistics.fmean(values)
+    return f"{mean:.4g} ± {statistics.stdev(values):.1g}" if len(values) > 1 else f"{mean:.4g}"

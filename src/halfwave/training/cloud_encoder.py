@@ -1,0 +1,148 @@
+"""CloudEncoder: bodies in metres to the unit box, and their shape as a distance on the latent grid.
+
+It is to point clouds what normalizers are to fields: fitted on the train split, kept with the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halfwave.data import Normalizer, PointDataset, PointSample
+from halfwave.data.distance import query_grid, signed_distance
+from halfwave.errors import InputError
+from halfwave.models import pack_points
+from halfwave.training.clouds import Clouds
+
+_MARGIN = 0.05  # of the box on each side: a point on its face would have latent neighbours on one side only
+
+
+@dataclass(frozen=True)
+class CloudEncoder:
+    """The box of all train bodies becomes [0, 1]^3, each axis by itself, so that the latent grid is used evenly.
+
+    low, high: corners of the box (3 values each, in the units of the data).
+    resolution: nodes a side of the latent grid.
+    features: which parameters of a sample are inputs beside its shape, by their places among `n_parameters`.
+    normalizer: of those parameters; None leaves them as they are.
+    """
+
+    low: Tensor
+    high: Tensor
+    resolution: int
+    features: tuple[int, ...] = ()
+    n_parameters: int = 0
+    normalizer: Normalizer | None = None
+
+    def __post_init__(self) -> None:
+        if self.low.shape != (3,) or self.high.shape != (3,) or not bool((self.high > self.low).all()):
+            raise InputError(f"a box from {self.low.tolist()} to {self.high.tolist()}: expected 3 growing sides")
+        if self.resolution < 2:
+            raise InputError(f"a latent grid of {self.resolution} points a side: expected at least 2")
+        if any(not 0 <= i < self.n_parameters for i in self.features):
+            raise InputError(f"features {list(self.features)} are not among {self.n_parameters} parameters")
+
+    @property
+    def latent_feature_channels(self) -> int:
+        return 1 + len(self.features)
+
+    def collate(self, samples: Sequence[PointSample], distances: Sequence[Tensor] | None = None) -> Clouds:
+        """A batch of samples; `distances` are theirs from `distance`, where they are known already."""
+        points, offsets = pack_points([self.place(sample.points) for sample in samples])
+        known = distances if distances is not None else [self.distance(sample) for sample in samples]
+        latent = torch.stack(list(known)).unsqueeze(-1)
+        if self.features:
+            shape = (len(samples), *[1] * 3, len(self.features))
+            values = self._features(samples).reshape(shape).expand(*latent.shape[:-1], -1)
+            latent = torch.cat([latent, values], dim=-1)
+        normals = torch.cat([sample.normals for sample in samples])
+        return Clouds(points, normals, offsets, _unit_nodes(self.resolution), latent)
+
+    def place(self, points: Tensor) -> Tensor:
+        """Points in the units of the data to points in the unit box."""
+        return (points - self.low) / (self.high - self.low)
+
+    def distance(self, sample: PointSample) -> Tensor:
+        """Signed distance from the latent nodes to a body (X, Y, Z), the longest side of the box being 1."""
+        nodes = query_grid(self.low, self.high, self._grid)
+        distance = signed_distance(sample, nodes.reshape(-1, 3)).reshape(self._grid)
+        return distance / (self.high - self.low).amax()
+
+    @property
+    def _grid(self) -> tuple[int, int, int]:
+        return (self.resolution,) * 3
+
+    def _features(self, samples: Sequence[PointSample]) -> Tensor:
+        for sample in samples:
+            if len(sample.parameters) != self.n_parameters:
+                raise InputError(
+                    f"a sample has {len(sample.parameters)} parameters: expected the {self.n_parameters} of the "
+                    "training data"
+                )
+        values = torch.stack([sample.parameters[list(self.features)] for sample in samples])
+        return values if self.normalizer is None else self.normalizer.encode(values)
+
+    def state(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
+            "resolution": self.resolution,
+            "features": list(self.features),
+            "n_parameters": self.n_parameters,
+            "normalizer": None if self.normalizer is None else self.normalizer.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> CloudEncoder:
+        try:
+            low, high = (torch.tensor(state[key], dtype=torch.float32) for key in ("low", "high"))
+            normalizer = None if state["normalizer"] is None else Normalizer.from_state(state["normalizer"])
+            features = tuple(int(i) for i in state["features"])
+            return cls(low, high, int(state["resolution"]), features, int(state["n_parameters"]), normalizer)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"not the state of a cloud encoder: {error}") from error
+
+
+def fit_clouds(
+    samples: Iterable[PointSample], resolution: int, features: tuple[int, ...]
+) -> tuple[CloudEncoder, Normalizer]:
+    """The encoder of these samples and the normalizer of their pressure, in one pass. Give it the train split only."""
+    corners: list[Tensor] = []
+    parameters: list[Tensor] = []
+
+    def pressures() -> Iterator[Tensor]:
+        for sample in samples:
+            corners.extend((sample.points.amin(0), sample.points.amax(0)))
+            parameters.append(sample.parameters)
+            yield sample.pressure.unsqueeze(1)
+
+    pressure = Normalizer.fit(pressures())
+    low, high = torch.stack(corners).aminmax(dim=0)
+    # A flat set, or a single point, has no extent along some axis: any positive one serves.
+    extent = torch.where(high > low, high - low, (high - low).amax().clamp(min=1e-6))
+    middle, half = (low + high) / 2, extent * (0.5 + _MARGIN)
+    table = torch.stack(parameters)
+    normalizer = Normalizer.fit([table[:, list(features)]]) if features else None
+    return CloudEncoder(middle - half, middle + half, resolution, features, table.shape[1], normalizer), pressure
+
+
+@lru_cache(maxsize=4)
+def _unit_nodes(resolution: int) -> Tensor:
+    return query_grid(torch.zeros(3), torch.ones(3), (resolution,) * 3)
+
+
+def find_features(dataset: PointDataset, names: Sequence[str]) -> tuple[int, ...]:
+    """Places of the named parameters; InputError with those that the data has."""
+    known = list(dataset.parameter_names)
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"{dataset.path} has no parameter {name!r}: expected one of {', '.join(known) or 'none: it has none'}"
+            )
+    return tuple(known.index(name) for name in names)

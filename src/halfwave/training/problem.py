@@ -1,0 +1,181 @@
+"""Problem: a dataset as the trainer sees it, fields on a grid or point clouds, behind one door."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+from halfwave.data import (
+    PAPER_COUNTS,
+    Dataset,
+    LiveDataset,
+    PointDataset,
+    build_generator,
+    fit_normalizers,
+    live_dataset,
+    open_any,
+)
+from halfwave.errors import InputError
+from halfwave.models import GINO, MODELS, NeuralOperator, build_model
+from halfwave.models.graph_cache import GraphCache
+from halfwave.training.cloud_encoder import find_features, fit_clouds
+from halfwave.training.cloud_samples import CloudSamples
+from halfwave.training.config import LIVE, TrainConfig
+from halfwave.training.evaluation import InMemory, Samples
+from halfwave.training.losses import Loss, build_cloud_loss, build_loss
+from halfwave.training.operator import Operator
+
+AnyDataset = Dataset | PointDataset
+LATENT_RESOLUTION = 16
+PAPER_LIVE = PAPER_COUNTS["shallow-water"]
+_FOR_CLOUDS = ("latent_resolution", "features", "area_weighted", "graph_cache")
+
+
+class Problem(Protocol):
+    """What training asks of a dataset."""
+
+    def check(self, config: TrainConfig) -> None:
+        """InputError for settings that cannot be honoured on this data; nothing is built yet."""
+        ...
+
+    def model_arguments(self, config: TrainConfig) -> dict[str, Any]:
+        """Arguments of the model, channels filled in from the data."""
+        ...
+
+    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool) -> Operator:
+        """The model with what is fitted on the train split; without `fit`, one that only shows that the model runs."""
+        ...
+
+    def samples(self, config: TrainConfig, operator: Operator) -> tuple[Samples, Samples]:
+        """Train and test batches for this operator."""
+        ...
+
+    def loss(self, config: TrainConfig) -> Loss: ...
+
+
+class GridProblem:
+    """Fields on a grid."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+
+    def check(self, config: TrainConfig) -> None:
+        if is_point_model(config.model):
+            raise _unfit(config, self.dataset, "fields on a grid and the model takes point clouds")
+        for name in _FOR_CLOUDS:
+            if getattr(config, name) != TrainConfig.model_fields[name].default:
+                raise InputError(f"{name} is for point clouds: {self.dataset.path} holds fields on a grid")
+        check_modes(config.arguments.get("n_modes"), self.dataset.grid, "n_modes")
+        finest = self.dataset.test.grid[0]
+        too_fine = [resolution for resolution in config.test_resolutions if not 0 < resolution <= finest]
+        if too_fine:
+            raise InputError(f"test resolution {too_fine[0]} is not on the test data: expected 1 to {finest}")
+
+    def model_arguments(self, config: TrainConfig) -> dict[str, Any]:
+        return config.model_arguments(self.dataset.in_channels, self.dataset.out_channels)
+
+    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool) -> Operator:
+        normalizers = fit_normalizers(self.dataset.train) if config.normalise and fit else (None, None)
+        return Operator(model, *normalizers)
+
+    def samples(self, config: TrainConfig, operator: Operator) -> tuple[Samples, Samples]:
+        train, test = self.dataset.train, self.dataset.test
+        if not config.in_memory:
+            return train, test
+        # A live train split is not the same in two epochs: there is nothing to keep.
+        return train if isinstance(self.dataset, LiveDataset) else InMemory(train), InMemory(test)
+
+    def loss(self, config: TrainConfig) -> Loss:
+        return build_loss(config.loss, self.dataset.metadata)
+
+
+class CloudProblem:
+    """Surfaces as clouds of points, each sample with its own; the pressure on them is the answer."""
+
+    def __init__(self, dataset: PointDataset) -> None:
+        self.dataset = dataset
+
+    def check(self, config: TrainConfig) -> None:
+        if not is_point_model(config.model):
+            raise _unfit(config, self.dataset, "point clouds and the model takes fields on a grid")
+        self.loss(config)
+        find_features(self.dataset, config.features)
+        check_modes(config.arguments.get("fno_n_modes"), (_latent(config),) * 3, "fno_n_modes")
+        if config.test_resolutions:
+            raise InputError("test_resolutions are for fields on a grid: point clouds have none")
+
+    def model_arguments(self, config: TrainConfig) -> dict[str, Any]:
+        latent = {"latent_feature_channels": 1 + len(config.features)}
+        return latent | config.model_arguments(in_channels=3, out_channels=1)
+
+    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool) -> Operator:
+        if config.graph_cache is not None and isinstance(model, GINO):
+            model.cache = GraphCache(config.graph_cache << 20)
+        features = find_features(self.dataset, config.features)
+        samples = self.dataset.train if fit else [self.dataset.train[0]]
+        encoder, normalizer = fit_clouds(samples, _latent(config), features)
+        if not config.normalise:
+            return Operator(model, None, None, replace(encoder, normalizer=None))
+        return Operator(model, None, normalizer, encoder)
+
+    def samples(self, config: TrainConfig, operator: Operator) -> tuple[Samples, Samples]:
+        assert operator.encoder is not None, "an operator on clouds has an encoder"
+        train, test = (
+            CloudSamples(split, operator.encoder, config.in_memory) for split in (self.dataset.train, self.dataset.test)
+        )
+        return train, test
+
+    def loss(self, config: TrainConfig) -> Loss:
+        return build_cloud_loss(config.loss, config.area_weighted)
+
+
+def problem_of(dataset: AnyDataset) -> Problem:
+    """The problem of a dataset of either kind."""
+    return CloudProblem(dataset) if isinstance(dataset, PointDataset) else GridProblem(dataset)
+
+
+def open_data(config: TrainConfig) -> AnyDataset:
+    """The dataset of a config: its file, read as it says, or live from a solver."""
+    if not config.is_live:
+        return open_any(config.data, config.read_options())
+    for name in ("test_data", "subsample", "steps"):
+        if getattr(config, name) != TrainConfig.model_fields[name].default:
+            raise InputError(f"{name} is for files: {config.data} is made while training")
+    generator = build_generator(config.data.removeprefix(LIVE), resolution=config.resolution)
+    if generator.describe().get("layout") == "points":
+        raise InputError(f"live data are fields on a grid: {generator.name} makes point clouds, write them to a file")
+    n_train, n_test = config.n_train or PAPER_LIVE[0], config.n_test or PAPER_LIVE[1]
+    return live_dataset(generator, n_train=n_train, n_test=n_test)
+
+
+def build_operator(config: TrainConfig, dataset: AnyDataset, fit: bool = True) -> Operator:
+    """The untrained model of a config with the normalizers of a dataset's train split (not fitted without `fit`)."""
+    problem = problem_of(dataset)
+    try:
+        model = build_model(config.model, problem.model_arguments(config))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{config.model} cannot be built: {error}") from error
+    return problem.operator(config, model, fit)
+
+
+def is_point_model(name: str) -> bool:
+    return issubclass(MODELS[name], GINO)
+
+
+def check_modes(modes: Any, grid: tuple[int, ...], name: str) -> None:
+    """A grid without the frequencies of the model would leave some of its weights untrained for ever."""
+    if (
+        isinstance(modes, list)
+        and len(modes) == len(grid)
+        and any(n > size for n, size in zip(modes, grid, strict=True))
+    ):
+        size = "x".join(map(str, grid))
+        raise InputError(f"a grid of {size} is too small for {name} {modes}: expected at least as many points as modes")
+
+
+def _latent(config: TrainConfig) -> int:
+    return config.latent_resolution or LATENT_RESOLUTION
+
+
+def _unfit(config: TrainConfig, dataset: AnyDataset, why: str) -> InputError:
+    return InputError(f"{config.model} cannot be applied to {dataset.path}: it holds {why}")

@@ -1,0 +1,28 @@
+"""The plan of a scale: every training once, its memory as the trainer then counts it."""
+
+from halfwave.experiments.experiment import Experiment
+from halfwave.experiments.lab import Lab, Training
+from halfwave.experiments.plan import plan_trainings
+from halfwave.experiments.registry import get_experiment
+
+
+def test_trainings_are_counted_once_and_their_memory_is_what_training_takes(tmp_path):
+    experiment: Experiment = get_experiment("block-precision")
+    plan = plan_trainings([experiment, experiment], "smoke")
+    assert len(plan.trainings) == 8
+    first = plan.trainings[0]
+    assert first.steps == 2
+    trained = Lab(tmp_path).train(first.training)
+    # The trainer holds normalised copies and transform matrices besides; they are small.
+    assert abs(first.peak_bytes / trained.result.peak_memory_bytes - 1) < 0.1
+    assert "8 trainings" in str(plan)
+    assert "MB of tensors at once" in str(plan)
+
+
+def test_point_clouds_are_planned_without_memory():
+    from halfwave.experiments.plan import _plan
+    from halfwave.experiments.problems import problem
+
+    plan = _plan(Training(problem("car", "smoke"), "mixed"))
+    assert plan.steps == 8
+    assert plan.peak_bytes is None

@@ -1,0 +1,63 @@
+"""Tables, verdicts and pictures from plain data."""
+
+import struct
+
+import pytest
+
+from halfwave.report.figures import draw
+from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Verdict, plus_minus, text_of
+
+
+def test_the_papers_figures_stand_beside_ours_and_figures_that_it_lacks_stand_alone():
+    lines = (Line(("a",), (1.0, None), (2.0, 3.0)), Line(("b",), (None, None), (4.0, 5.0)))
+    table = Comparison(("name",), ("error", "time"), lines)
+    assert table.columns == ["name", "error, paper", "error, ours", "time"]
+    assert table.rows == [["a", 1.0, 2.0, 3.0], ["b", None, 4.0, 5.0]]
+
+
+def test_a_line_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="does not fit"):
+        Comparison(("name",), ("error",), (Line(("a",), (), (1.0,)),))
+
+
+def test_a_verdict_says_first_what_failed():
+    held, failed = Check(True, "memory fell by 40%"), Check(False, "the error rose by 9%")
+    assert Verdict((held,)).sentence == "Confirmed at this scale: memory fell by 40%."
+    assert Verdict((held, failed)).status == "not confirmed"
+    assert (
+        Verdict((held, failed)).sentence
+        == "Not confirmed at this scale: the error rose by 9% (what held: memory fell by 40%)."
+    )
+    assert Verdict((), "no GPU").sentence == "Not measured at this scale: no GPU."
+
+
+def test_values_as_text():
+    assert [text_of(v) for v in (None, 0.00123456, 12345.6, 3, "x")] == ["–", "0.001235", "12346", "3", "x"]
+    assert plus_minus([1.0, 1.2]) == "1.1 ± 0.1"
+    assert plus_minus([1.0]) == "1"
+
+
+def test_every_style_is_drawn_and_the_same_numbers_give_the_same_bytes():
+    def panels(height):
+        return [
+            Panel(
+                "a",
+                "x",
+                "y",
+                (Series("l", (1, 2), (1.0, height), error=(0.1, 0.1)), Series("d", (1, 2), (1, 2), "dashed")),
+            ),
+            Panel("b", "x", "y", (Series("p", (1, 2), (1.0, 9.0), "points"),), xlog=True, ylog=True),
+            Panel(
+                "c",
+                "",
+                "y",
+                (Series("one", ("u", "v"), (1.0, 2.0), "bars"), Series("two", ("u", "v"), (2.0, 1.0), "bars")),
+            ),
+            Panel("d", "x", "y", (Series("s", (1.0, 2.0), (1.0, 2.0), "balls", size=(1.0, 4.0)),)),
+        ]
+
+    picture = draw(panels(2.0))
+    width, height = struct.unpack(">II", picture[16:24])
+    assert width > height > 500
+    assert draw(panels(2.0)) == picture
+    assert draw(panels(3.0)) != picture
