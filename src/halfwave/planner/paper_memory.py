@@ -177,7 +177,7 @@ def _path() -> Iterator[PaperRow]:
             yield PaperRow(
                 "path", dataset, name, "FLOP-optimal",
                 figure, figure / figures[1], peak / _MB, peak / peaks[1],
-                "the peak is in the pointwise layers on the latent grid; contractions are small and recomputed; "
+                "the peak is in the graph kernel at the output; contractions are smaller, as they are recomputed; "
                 + _SLICED,
             )  # fmt: skip
 
