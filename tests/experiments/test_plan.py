@@ -23,6 +23,17 @@ def test_point_clouds_are_planned_without_memory():
     from halfwave.experiments.plan import _plan
     from halfwave.experiments.problems import problem
 
-    plan = _plan(Training(problem("car", "smoke"), "mixed"))
+    plan = _plan(Training(problem("car", "smoke"), "mixed"), {})
     assert plan.steps == 8
     assert plan.peak_bytes is None
+
+
+def test_seeds_share_the_count_of_a_step(monkeypatch):
+    from halfwave.experiments import plan
+    from halfwave.experiments.problems import problem
+
+    counted, counts = [], {}
+    monkeypatch.setattr(plan, "_count", lambda training: counted.append(training) or (1.0, 2))
+    trainings = [Training(problem("darcy", "smoke"), p, seed) for p in ("full", "mixed") for seed in (0, 1, 2)]
+    assert [plan._plan(training, counts).peak_bytes for training in trainings] == [2] * 6
+    assert [training.precision for training in counted] == ["full", "mixed"]

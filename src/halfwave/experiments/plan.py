@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from halfwave.data import build_generator
 from halfwave.experiments.bench import measure_rates
 from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Training
-from halfwave.models import build_model, set_precision
+from halfwave.experiments.profiling import sample_shapes
+from halfwave.models import build_model
+from halfwave.planner import MemoryPlan, plan_memory
+from halfwave.planner.meta_step import MetaStep
 from halfwave.precision import Policy
-from halfwave.training.measures import StepMeasure, measure, training_step
 
 
 @dataclass(frozen=True)
@@ -65,45 +65,37 @@ def plan_trainings(experiments: Sequence[Experiment], scale: Scale) -> Plan:
         for configuration in experiment.keyed(scale).values():
             for training in experiment.trainings(configuration):
                 found.setdefault(repr(training), training)
-    return Plan(scale, tuple(_plan(training) for training in found.values()), measure_rates().fp32)
+    counts: dict[str, tuple[float, int]] = {}
+    return Plan(scale, tuple(_plan(training, counts) for training in found.values()), measure_rates().fp32)
 
 
-def _plan(training: Training) -> TrainingPlan:
+def _plan(training: Training, counts: dict[str, tuple[float, int]]) -> TrainingPlan:
+    """The plan of a training; `counts` keeps steps that were counted, which takes long and does not depend on seeds."""
     config = training.config("")
     batches = -(-training.recipe.n_train // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
     if config.model == "GINO":
         return TrainingPlan(training, steps, None, None)
-    flops, measured = count_step(training)
-    return TrainingPlan(training, steps, flops, measured.peak_memory_bytes)
+    step = repr(replace(training, seed=0))
+    if step not in counts:
+        flops, memory = count_step(training)
+        counts[step] = flops, memory.peak_bytes
+    return TrainingPlan(training, steps, *counts[step])
 
 
-def count_step(training: Training, policy: Policy | None = None) -> tuple[float, StepMeasure]:
+def count_step(training: Training, policy: Policy | None = None) -> tuple[float, MemoryPlan]:
     """Operations and bytes of one step, run on tensors without values; under the last policy of the training's own."""
     config = training.config("")
-    x_shape, y_shape = _shapes(training)
+    in_channels, out_channels, sides = sample_shapes(training.recipe, None)
     with torch.device("meta"):
-        model = build_model(config.model, config.model_arguments(x_shape[0], y_shape[0]))
-        x, y = (torch.empty(config.batch_size, *shape) for shape in (x_shape, y_shape))
-    set_precision(model, policy or config.build_schedule().policy_at(1.0))
-    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
-
-    def step() -> None:
-        training_step(model, lambda a, b: (a - b).square().mean(), optimizer, (x, y))
-
+        model = build_model(config.model, config.model_arguments(in_channels, out_channels))
+    shapes = [(config.batch_size, channels, *sides) for channels in (in_channels, out_channels)]
+    policy = policy or config.build_schedule().policy_at(1.0)
+    step = MetaStep(model, shapes, policy, recompute=config.recompute)
     with FlopCounterMode(display=False) as counter:
-        step()
-    return float(counter.get_total_flops()), measure(step, model, optimizer, (x, y))
-
-
-def _shapes(training: Training) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of one input and one output, known from the problem without solving it."""
-    recipe = training.recipe
-    generator: Any = build_generator(recipe.generator, **recipe.parameters)
-    n = generator.resolution
-    if recipe.generator == "shallow-water":
-        return (3, n, 2 * n), (3, n, 2 * n)
-    return (1, *(n,) * getattr(generator, "dim", 2)), (1, *(n,) * getattr(generator, "dim", 2))
+        step.run()
+    planned = plan_memory(model, shapes, policy=policy, recompute=config.recompute)
+    return float(counter.get_total_flops()), planned
 
 
 def _describe(plan: TrainingPlan) -> str:
