@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from halfwave.data import build_generator
 from halfwave.experiments.bench import measure_rates
 from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Training
-from halfwave.experiments.profiling import sample_shapes
-from halfwave.models import build_model
-from halfwave.planner import plan_memory
-from halfwave.planner.meta_step import MetaStep
+from halfwave.models import build_model, set_precision
+from halfwave.precision import Policy
+from halfwave.training.measures import StepMeasure, measure, training_step
 
 
 @dataclass(frozen=True)
@@ -77,23 +78,37 @@ def _plan(training: Training, counts: dict[str, tuple[float, int]]) -> TrainingP
         return TrainingPlan(training, steps, None, None)
     step = repr(replace(training, seed=0))
     if step not in counts:
-        counts[step] = _count(training)
+        flops, measured = count_step(training)
+        counts[step] = flops, measured.peak_memory_bytes
     return TrainingPlan(training, steps, *counts[step])
 
 
-def _count(training: Training) -> tuple[float, int]:
-    """Operations and peak bytes of one step, run on tensors without values."""
+def count_step(training: Training, policy: Policy | None = None) -> tuple[float, StepMeasure]:
+    """Operations and bytes of one step, run on tensors without values; under the last policy of the training's own."""
     config = training.config("")
-    in_channels, out_channels, sides = sample_shapes(training.recipe, None)
+    x_shape, y_shape = _shapes(training)
     with torch.device("meta"):
-        model = build_model(config.model, config.model_arguments(in_channels, out_channels))
-    shapes = [(config.batch_size, channels, *sides) for channels in (in_channels, out_channels)]
-    policy = config.build_schedule().policy_at(1.0)
-    step = MetaStep(model, shapes, policy, recompute=config.recompute)
+        model = build_model(config.model, config.model_arguments(x_shape[0], y_shape[0]))
+        x, y = (torch.empty(config.batch_size, *shape) for shape in (x_shape, y_shape))
+    set_precision(model, policy or config.build_schedule().policy_at(1.0))
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+
+    def step() -> None:
+        training_step(model, lambda a, b: (a - b).square().mean(), optimizer, (x, y))
+
     with FlopCounterMode(display=False) as counter:
-        step.run()
-    planned = plan_memory(model, shapes, policy=policy, recompute=config.recompute)
-    return float(counter.get_total_flops()), planned.peak_bytes
+        step()
+    return float(counter.get_total_flops()), measure(step, model, optimizer, (x, y))
+
+
+def _shapes(training: Training) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of one input and one output, known from the problem without solving it."""
+    recipe = training.recipe
+    generator: Any = build_generator(recipe.generator, **recipe.parameters)
+    n = generator.resolution
+    if recipe.generator == "shallow-water":
+        return (3, n, 2 * n), (3, n, 2 * n)
+    return (1, *(n,) * getattr(generator, "dim", 2)), (1, *(n,) * getattr(generator, "dim", 2))
 
 
 def _describe(plan: TrainingPlan) -> str:

@@ -127,6 +127,11 @@ def plan_contraction(
     return _plan(equation, tuple(tuple(s) for s in shapes), objective, complex_mode, memory_limit, format, slice_bytes)
 
 
+def forget_plans() -> None:
+    """Empty the cache of `plan_contraction`, so that the next plan is made anew (and its making can be timed)."""
+    _plan.cache_clear()
+
+
 @lru_cache(maxsize=1024)
 def _plan(
     equation: str,

@@ -23,7 +23,7 @@ def compare_steps(
     configs: Mapping[str, TrainConfig], dataset: AnyDataset, steps: int = 15, warm_up: int = 2
 ) -> dict[str, dict[str, float]]:
     """For each config: `peak_memory_bytes`, `activation_bytes`, `samples_per_second` of a training step."""
-    engines = {name: _engine(config, dataset) for name, config in configs.items()}
+    engines = {name: build_engine(config, dataset) for name, config in configs.items()}
     found: dict[str, dict[str, float]] = {}
     updates: dict[str, Callable[[], object]] = {}
     for name, engine in engines.items():
@@ -64,10 +64,11 @@ def _batch(config: TrainConfig, dataset: AnyDataset, engine: Engine) -> Batch:
     return Batch(x.to(engine.fabric.device), y.to(engine.fabric.device))
 
 
-def _engine(config: TrainConfig, dataset: AnyDataset) -> Engine:
+def build_engine(config: TrainConfig, dataset: AnyDataset) -> Engine:
+    """What one update of a config needs, without a run directory; its learning rate is the first of a long run."""
     seed_all(config.seed)
     fabric = Fabric(accelerator=config.accelerator, devices=1)
-    loss = problem_of(dataset).loss(config.loss)
+    loss = problem_of(dataset).loss(config)
     engine = Engine(fabric, build_operator(config, dataset), loss, config, total_steps=1000)
     engine.set_policy(config.build_schedule(fabric.device.type).policy_at(0.0))
     return engine

@@ -46,9 +46,9 @@ def start_record(run_dir: Path, config: TrainConfig) -> None:
 
 
 def fingerprint_data(config: TrainConfig) -> dict[str, Any]:
-    """What tells this data from other data: of files their content, of live data the law that they are drawn from."""
-    if config.data is None:
-        return {"live": config.to_dict()["live"]}
+    """What tells this data from other data: of files their content; live data is what its name says."""
+    if config.is_live:
+        return {"live": config.data}
     test = {} if config.test_data is None else {"test": fingerprint_path(config.test_data)}
     return {**fingerprint_path(config.data), **test}
 

@@ -1,0 +1,59 @@
+"""The contraction of an FNO block with CP weights, as the paper's model for Navier-Stokes and Darcy flow has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from halfwave.experiments.experiment import Scale
+from halfwave.experiments.lab import HALF
+from halfwave.numerics import Arithmetic, arithmetic_of
+from halfwave.spectral import ContractionPlan, build_weight, plan_contraction
+from halfwave.spectral.factorized import FactorizedWeight
+from halfwave.spectral.plan import ComplexMode
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sizes of one contraction: kept modes a side, channels in and out, batch, and the share of dense parameters."""
+
+    modes: int
+    channels: int
+    batch: int
+    rank: float = 0.05
+
+
+# TFNO: 64 modes, 64 channels, CP weights.
+PAPER_BLOCK = Block(modes=64, channels=64, batch=16)
+BLOCKS: dict[Scale, Block] = {
+    "smoke": Block(modes=16, channels=16, batch=4),
+    "small": Block(modes=32, channels=32, batch=8),
+    "paper": PAPER_BLOCK,
+}
+
+
+class CPContraction:
+    """The operands of a contraction on a device ("meta": shapes without values) and its plans in half precision."""
+
+    def __init__(self, block: Block, device: str = "cpu") -> None:
+        kept = (block.modes, block.modes // 2 + 1)
+        with torch.device(device):
+            weight = build_weight(kept, block.channels, block.channels, 1.0, factorization="cp", rank=block.rank)
+            assert isinstance(weight, FactorizedWeight)
+            # Pair axis before the last index, as the plan's operands have it.
+            spectrum = torch.randn(*kept, block.batch, 2, block.channels).to(torch.float16).requires_grad_()
+        terms = weight.terms()
+        self.arith: Arithmetic = arithmetic_of(HALF, device)
+        self.operands: list[Tensor] = [spectrum, *(tensor for _, tensor in terms)]
+        self.equation = ",".join(["klbc", *(indices for indices, _ in terms)]) + "->klbo"
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of the operands, without the pair axis."""
+        return [(*t.shape[:-2], t.shape[-1]) for t in self.operands]
+
+    def plan(self, complex_mode: ComplexMode = "C") -> ContractionPlan:
+        """The memory-greedy plan, in the cache after the first call."""
+        return plan_contraction(self.equation, self.shapes, "memory", complex_mode, format=HALF)
