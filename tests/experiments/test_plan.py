@@ -1,5 +1,7 @@
 """The plan of a scale: every training once, its memory as the trainer then counts it."""
 
+from types import SimpleNamespace
+
 from halfwave.experiments.experiment import Experiment
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.plan import plan_trainings
@@ -33,7 +35,8 @@ def test_seeds_share_the_count_of_a_step(monkeypatch):
     from halfwave.experiments.problems import problem
 
     counted, counts = [], {}
-    monkeypatch.setattr(plan, "_count", lambda training: counted.append(training) or (1.0, 2))
+    measured = SimpleNamespace(peak_memory_bytes=2)
+    monkeypatch.setattr(plan, "count_step", lambda training: counted.append(training) or (1.0, measured))
     trainings = [Training(problem("darcy", "smoke"), p, seed) for p in ("full", "mixed") for seed in (0, 1, 2)]
     assert [plan._plan(training, counts).peak_bytes for training in trainings] == [2] * 6
     assert [training.precision for training in counted] == ["full", "mixed"]

@@ -11,10 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from halfwave.experiments.bench import measure_rates
 from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Training
-from halfwave.experiments.profiling import sample_shapes
 from halfwave.models import build_model
 from halfwave.planner import MemoryPlan, plan_memory
-from halfwave.planner.meta_step import MetaStep
 from halfwave.precision import Policy
 
 
@@ -66,10 +64,11 @@ def plan_trainings(experiments: Sequence[Experiment], scale: Scale) -> Plan:
             for training in experiment.trainings(configuration):
                 found.setdefault(repr(training), training)
     counts: dict[str, tuple[float, int]] = {}
-    return Plan(scale, tuple(_plan(training, counts) for training in found.values()), measure_rates().fp32)
+    device = "cuda" if scale == "paper" else None  # that scale is meant for a GPU
+    return Plan(scale, tuple(_plan(training, counts, device) for training in found.values()), measure_rates().fp32)
 
 
-def _plan(training: Training, counts: dict[str, tuple[float, int]]) -> TrainingPlan:
+def _plan(training: Training, counts: dict[str, tuple[float, int]], device: str | None) -> TrainingPlan:
     """The plan of a training; `counts` keeps steps that were counted, which takes long and does not depend on seeds."""
     config = training.config("")
     batches = -(-training.recipe.n_train // config.batch_size)
@@ -78,24 +77,35 @@ def _plan(training: Training, counts: dict[str, tuple[float, int]]) -> TrainingP
         return TrainingPlan(training, steps, None, None)
     step = repr(replace(training, seed=0))
     if step not in counts:
-        flops, memory = count_step(training)
+        flops, memory = count_step(training, device=device)
         counts[step] = flops, memory.peak_bytes
     return TrainingPlan(training, steps, *counts[step])
 
 
-def count_step(training: Training, policy: Policy | None = None) -> tuple[float, MemoryPlan]:
-    """Operations and bytes of one step, run on tensors without values; under the last policy of the training's own."""
+def count_step(training: Training, policy: Policy | None = None, device: str | None = None) -> tuple[float, MemoryPlan]:
+    """Operations and bytes of one step on a device ("cpu", "cuda"; None: this one), run on tensors without values.
+
+    Under the last policy of the training's own schedule, unless another is given.
+    """
     config = training.config("")
-    in_channels, out_channels, sides = sample_shapes(training.recipe, None)
+    x_shape, y_shape = _shapes(training)
     with torch.device("meta"):
-        model = build_model(config.model, config.model_arguments(in_channels, out_channels))
-    shapes = [(config.batch_size, channels, *sides) for channels in (in_channels, out_channels)]
+        model = build_model(config.model, config.model_arguments(x_shape[0], y_shape[0]))
+    shapes = [(config.batch_size, *shape) for shape in (x_shape, y_shape)]
     policy = policy or config.build_schedule().policy_at(1.0)
-    step = MetaStep(model, shapes, policy, recompute=config.recompute)
     with FlopCounterMode(display=False) as counter:
-        step.run()
-    planned = plan_memory(model, shapes, policy=policy, recompute=config.recompute)
+        planned = plan_memory(model, shapes, policy=policy, recompute=config.recompute, device=device)
     return float(counter.get_total_flops()), planned
+
+
+def _shapes(training: Training) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of one input and one output, known from the problem without solving it."""
+    recipe = training.recipe
+    generator: Any = build_generator(recipe.generator, **recipe.parameters)
+    n = generator.resolution
+    if recipe.generator == "shallow-water":
+        return (3, n, 2 * n), (3, n, 2 * n)
+    return (1, *(n,) * getattr(generator, "dim", 2)), (1, *(n,) * getattr(generator, "dim", 2))
 
 
 def _describe(plan: TrainingPlan) -> str:

@@ -84,7 +84,7 @@ def build_work(
         raise InputError(f"the recipe {recipe.name} trains on point clouds: expected one with fields on a grid")
     settings = {**recipe.training, **({} if batch is None else {"batch_size": batch})}
     config = TrainConfig(data=recipe.generator, model=recipe.model, arguments=dict(recipe.arguments), **settings)
-    in_channels, out_channels, sides = sample_shapes(recipe, grid)
+    in_channels, out_channels, sides = _shapes(recipe, grid)
     _check_modes(recipe, sides)
     model = build_model(config.model, config.model_arguments(in_channels, out_channels)).to(device)
     policy = precision if isinstance(precision, Policy) else Policy.named(precision, device=device)
@@ -188,7 +188,7 @@ class _Timeline(LiveBytes):
         return list(accumulate((change for _, change in self._log), initial=sum(self._before.values())))
 
 
-def sample_shapes(recipe: Recipe, grid: int | None) -> tuple[int, int, tuple[int, ...]]:
+def _shapes(recipe: Recipe, grid: int | None) -> tuple[int, int, tuple[int, ...]]:
     """Channels and grid of a recipe's samples, from the smallest sample that its generator makes."""
     small = 8
     parameters = {name: value for name, value in recipe.parameters.items() if name != "resolution"}
