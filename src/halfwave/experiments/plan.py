@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from halfwave.data import build_generator
 from halfwave.experiments.bench import measure_rates
 from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Training
