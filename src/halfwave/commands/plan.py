@@ -23,7 +23,7 @@ from halfwave.planner.verdicts import Verdict, judge
 
 @dataclass
 class Plan:
-    """Peak memory, largest batch, relative time and precision of each policy, planned without running the model."""
+    """Memory, largest batch, time and precision of each policy, before a run."""
 
     recipe: Positional[str] = ""
     """Name of a recipe: darcy, darcy-paper, ..."""
