@@ -54,6 +54,7 @@ def test_every_style_is_drawn_and_the_same_numbers_give_the_same_bytes():
                 (Series("one", ("u", "v"), (1.0, 2.0), "bars"), Series("two", ("u", "v"), (2.0, 1.0), "bars")),
             ),
             Panel("d", "x", "y", (Series("s", (1.0, 2.0), (1.0, 2.0), "balls", size=(1.0, 4.0)),)),
+            Panel("e", "x", "y", (Series("s", (1.0, 2.0), (9.0, 9.1)),), yzero=True),
         ]
 
     picture = draw(panels(2.0))
