@@ -158,12 +158,17 @@ def _line(rows: list[Row], name: str, method: str) -> Line:
 
 
 def _panel(rows: list[Row], names: tuple[str, ...], column: str, title: str) -> Panel:
+    """In percent of full: the problems differ much in size."""
     titles = tuple(TITLES[name] for name in names)
+
+    def share(name: str, method: str) -> float:
+        own, full = (_row(rows, name, m)[column] for m in (method, "full"))
+        return float(100 * own / full)
+
     bars = tuple(
-        Series(LABELS[method], titles, tuple(_row(rows, name, method)[column] / 1e6 for name in names), "bars")
-        for method in METHODS
+        Series(LABELS[method], titles, tuple(share(name, method) for name in names), "bars") for method in METHODS
     )
-    return Panel(title, "", "MB", bars, ylog=column == "peak_memory_bytes")
+    return Panel(title, "", "memory, % of full", bars)
 
 
 EXPERIMENT = Experiment(
