@@ -57,7 +57,9 @@ def main() -> int:
         for seed in range(options.seeds):
             for kind, config in (("full", base), ("planned", planned(base, plan))):
                 result = train(config.model_copy(update={"seed": seed}), folder / f"{kind}-{seed}", quiet=True)
-                assert result.l2 is not None
+                if result.status != "finished" or result.l2 is None:
+                    print(f"seed {seed}, {kind}: {result.status} after {result.epochs} epochs")
+                    return 1
                 errors[kind].append(result.l2)
                 print(f"seed {seed}, {kind}: test L2 {result.l2:.5f}, {result.activation_bytes} bytes", flush=True)
     full, chosen = (statistics.mean(errors[kind]) for kind in ("full", "planned"))

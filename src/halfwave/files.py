@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,16 @@ def write_json(path: str | Path, value: Any) -> None:
     text = json.dumps(value, indent=2) + "\n"
     with written_aside(path) as aside:
         aside.write_text(text, encoding="utf-8")
+
+
+def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a table with its heads, whole or not at all."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    with written_aside(path) as aside:
+        aside.write_text(text.getvalue(), encoding="utf-8")
 
 
 def read_json(path: str | Path) -> Any:

@@ -15,7 +15,6 @@ from typing import Any
 
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 
 class LiveBytes(TorchDispatchMode):
@@ -29,11 +28,17 @@ class LiveBytes(TorchDispatchMode):
 
     The log of allocations and frees is kept, so that a peak can be asked for afterwards with some tensors left out:
     which storages end as gradients is only known at the end. `note(tensor)` is kept for the first tensor of each
-    storage, and `mark(label)` divides the log into spans: with both, a peak can be explained.
+    storage, and `mark(label)` divides the log into spans: with both, a peak can be explained. `watch` is told of every
+    operator, its arguments and its result.
     """
 
-    def __init__(self, note: Callable[[Tensor], Any] | None = None) -> None:
+    def __init__(
+        self,
+        note: Callable[[Tensor], Any] | None = None,
+        watch: Callable[[Any, Any, Any], None] | None = None,
+    ) -> None:
         super().__init__()
+        self._watch = watch
         self.notes: dict[int, Any] = {}  # token -> what `note` said
         self._note = note
         self._marks: list[tuple[int, Any]] = []  # (position in the log, label)
@@ -96,13 +101,13 @@ class LiveBytes(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         # An argument not seen before was not made by a dispatched operator: it is older than the counter.
-        for leaf in tree_leaves((args, kwargs)):
-            if isinstance(leaf, Tensor):
-                self._see(leaf, older=True)
+        for tensor in _tensors((*args, *kwargs.values())):
+            self._see(tensor, older=True)
         result = func(*args, **kwargs)
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, Tensor):
-                self._see(leaf, older=False)
+        for tensor in _tensors((result,)):
+            self._see(tensor, older=False)
+        if self._watch is not None:
+            self._watch(func, args, result)
         return result
 
     def _see(self, tensor: Tensor, older: bool) -> int:
@@ -136,6 +141,15 @@ class LiveBytes(TorchDispatchMode):
         if known is not None and known[0] == token:
             self._log.append((token, -known[1]))
             del self._known[address]
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among the arguments of an operator, which nest in lists only."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
 
 
 def _rounded_up(nbytes: int, granule: int) -> int:

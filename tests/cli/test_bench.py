@@ -6,10 +6,21 @@ import pytest
 
 from halfwave.commands import bench
 from halfwave.experiments.bench import Case
+from halfwave.experiments.bench_cases import CASES, build_batch, build_ours, build_peer
 
+SMALL_KERNELS = {
+    "in_gno_radius": 0.4,
+    "out_gno_radius": 0.4,
+    "in_gno_channel_mlp_hidden_layers": [8],
+    "out_gno_channel_mlp_hidden_layers": [8],
+}
 TINY = (
     Case("step-tiny", "step", (12, 12), (4, 4), 4, 2, n_layers=2),
     Case("conv-tiny", "conv", (16,), (6,), 3, 2),
+)
+MODELS = (
+    Case("sfno-tiny", "sfno", (8, 16), (6, 8), 4, 2, n_layers=2),
+    Case("gino-tiny", "gino", (4, 4, 4), (4, 4, 4), 4, 1, n_layers=1, points=20, options=SMALL_KERNELS),
 )
 
 
@@ -31,6 +42,26 @@ def test_bench_writes_ratios(command, tmp_path):
         assert row["memory_ratio"] == pytest.approx(row["activation_bytes"] / row["peer_activation_bytes"])
         assert row["roofline_seconds"] > 0
     assert "against neuraloperator" in printed
+
+
+@pytest.mark.parametrize("case", [*TINY, *MODELS], ids=lambda case: case.name)
+def test_both_models_of_a_case_are_of_one_size_and_answer_one_batch(case):
+    ours, peer = build_ours(case), build_peer(case)
+    counts = [sum(p.numel() * (2 if p.is_complex() else 1) for p in model.parameters()) for model in (ours, peer)]
+    assert counts[0] == counts[1]
+    inputs, y = build_batch(case)
+    assert ours(*inputs).shape == peer(*inputs).shape == y.shape
+
+
+def test_bench_measures_models_of_every_kind(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "CASES", MODELS)
+    out = tmp_path / "bench.json"
+    code, _, err = command("bench", "--out", out, "--policies", "mixed", "--rounds", 1)
+    assert code == 0, err
+    rows = json.loads(out.read_text())["cases"]
+    assert [row["case"] for row in rows] == ["sfno-tiny", "gino-tiny"]
+    assert all(row["ratio"] > 0 and row["peer_activation_bytes"] > 0 for row in rows)
+    assert {"sfno-256x512", "gino-32"} <= {case.name for case in CASES}
 
 
 def test_bench_refuses_what_it_does_not_know(fails):

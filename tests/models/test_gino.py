@@ -139,34 +139,6 @@ def test_gradients_are_those_of_float64():
         assert _relative(gradient.double(), p.grad) < 1e-4
 
 
-@pytest.mark.parametrize("precision", ["full", "mixed"])
-def test_answers_on_finer_discretizations_approach_each_other(precision):
-    """Denser points and a finer latent grid, on a square: the gaps fall, to the level of the format's rounding."""
-    policy = Policy.named(precision, dtype="bf16")
-    torch.manual_seed(0)
-    model = GINO(
-        2, 1, gno_coord_dim=2, fno_in_channels=2, in_gno_radius=0.25, out_gno_radius=0.25, fno_n_modes=(4, 4),
-        fno_hidden_channels=8, fno_n_layers=2, gno_embed_channels=4, gno_weighting_function="quartic",
-        in_gno_channel_mlp_hidden_layers=(8,), out_gno_channel_mlp_hidden_layers=(8,), out_gno_reduction="mean",
-        precision=policy,
-    )  # fmt: skip
-    for name, parameter in model.named_parameters():
-        if name.endswith("bias"):  # constants do not depend on the discretization and would hide what does
-            torch.nn.init.zeros_(parameter)
-    queries = 0.2 + 0.6 * torch.rand(1, 50, 2)
-    out = []
-    for n in (6, 12, 24, 48):
-        points = ((torch.stack(torch.meshgrid(2 * [torch.arange(2 * n)], indexing="ij"), -1) + 0.5) / (2 * n)).view(
-            1, -1, 2
-        )
-        latent = torch.stack(torch.meshgrid(2 * [torch.arange(n) / n], indexing="ij"), -1)[None]
-        out.append(model(points, latent, queries, torch.sin(2 * torch.pi * points)))
-    gaps = [_relative(a, b) for a, b in itertools.pairwise(out)]
-    rounding = {"full": 0, "mixed": 2.0**-7}[precision]
-    assert gaps[1] < gaps[0] / 2
-    assert gaps[2] < max(gaps[1], rounding)
-
-
 def test_points_outside_the_box_and_without_neighbours():
     """Far away the answer is the projection of 0, the same everywhere; training on it is harmless."""
     model = _model()

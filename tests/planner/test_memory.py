@@ -47,8 +47,8 @@ def _gino() -> hw.GINO:
 
 CASES: dict[str, tuple[Any, Any]] = {
     "FNO": (lambda: hw.FNO((12, 12), 1, 1, 12, n_layers=2), GRID_INPUT),
-    "FNO fft": (lambda: hw.FNO((12, 12), 1, 1, 12, n_layers=2, backend="fft"), GRID_INPUT),
-    "TFNO dense": (lambda: hw.TFNO((12, 12), 1, 1, 12, n_layers=2, factorization=None), GRID_INPUT),
+    "FNO fft": (lambda: hw.FNO((12, 12), 1, 1, 12, n_layers=1, backend="fft"), GRID_INPUT),
+    "TFNO dense": (lambda: hw.TFNO((12, 12), 1, 1, 12, n_layers=1, factorization=None), GRID_INPUT),
     "TFNO CP": (lambda: hw.TFNO((12, 12), 1, 1, 12, n_layers=2, factorization="cp"), GRID_INPUT),
     "SFNO": (lambda: hw.SFNO((16, 16), 3, 3, 12, n_layers=2), (2, 3, 24, 48)),
     "UNet": (lambda: hw.UNet(1, 1, 8, 2), GRID_INPUT),

@@ -1,6 +1,7 @@
 """Precision plans: rough and smooth data, range, bounds against measurements, and what is done with a plan."""
 
 import json
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -174,6 +175,28 @@ def test_underflow_takes_the_format_with_more_range():
     [first] = [c for c in plan.choices if c.stage == "forward_transform"]
     assert first.format == "bf16"
     assert "underflow" in first.refused[0].why
+
+
+def test_the_sum_of_an_unnormalised_fft_counts():
+    torch.manual_seed(0)
+    model = hw.FNO((8, 8), 1, 1, 8, n_layers=1, backend="fft")
+    with torch.no_grad():
+        model.lifting.fcs[1].weight *= 50
+    formats = {}
+    for backend in ("fft", "gemm"):
+        model.blocks[0].conv.transform = replace(model.blocks[0].conv.transform, backend=backend)
+        [first] = [c for c in plan_precision(model, rough(32), 0.05).choices if c.stage == "forward_transform"]
+        formats[backend] = first.format
+    assert formats == {"fft": "bf16", "gemm": "fp16"}
+
+
+def test_a_stabilizer_is_part_of_the_function():
+    torch.manual_seed(0)
+    model = hw.FNO((8, 8), 1, 1, 8, n_layers=1, precision=Policy(stabilizer="tanh"))
+    plan = plan_precision(model, rough(16), 1e-2)
+    assert plan.met
+    assert plan.policy.stabilizer == "tanh"
+    assert {choice.format for choice in plan.choices} == {"fp16"}
 
 
 def test_eight_bit_formats_differ_in_range(model):

@@ -15,7 +15,7 @@ from halfwave.training import RelativeL2, TrainConfig, evaluate, load, train
 from halfwave.training.cloud_encoder import CloudEncoder, fit_clouds
 from halfwave.training.cloud_samples import CloudSamples
 from halfwave.training.comparison import compare_steps
-from halfwave.training.losses import build_cloud_loss
+from halfwave.training.losses import CloudL2
 from halfwave.training.records import read_metrics
 
 GINO = {
@@ -110,13 +110,13 @@ def test_a_batch_is_the_mean_over_its_geometries(settings, clouds_file):
     encoder, _ = fit_clouds(dataset.train, 6, (1,))
     _, together = CloudSamples(dataset.train, encoder)[[2, 0, 5]]
     guess = torch.linspace(-1, 1, len(together.values)).unsqueeze(1)
-    for name, weights in (("l2", lambda s: None), ("area-l2", lambda s: s.areas)):
+    for by_area, weights in ((False, lambda s: None), (True, lambda s: s.areas)):
         parts = guess.split([20, 30, 33])
         expected = [
             float(RelativeL2(weights(s))(p.T[None], s.pressure[None, None]))
             for p, s in zip(parts, (dataset.train[i] for i in (2, 0, 5)), strict=True)
         ]
-        assert build_cloud_loss(name).per_sample(guess, together).tolist() == pytest.approx(expected, rel=1e-5)
+        assert CloudL2(by_area).per_sample(guess, together).tolist() == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_encoder_puts_bodies_into_the_unit_box_and_knows_inside_from_outside(clouds_file):
@@ -172,7 +172,9 @@ def test_a_run_that_dies_resumes_bit_for_bit(settings, tmp_path, monkeypatch, up
 
 @pytest.mark.parametrize("precision", ["amp", "half", "mixed"])
 def test_every_policy_trains(settings, tmp_path, precision):
-    config = settings.model_copy(update={"precision": precision, "dtype": "fp16", "loss": "area-l2", "monitor": True})
+    config = settings.model_copy(
+        update={"precision": precision, "dtype": "fp16", "area_weighted": True, "monitor": True}
+    )
     result = train(config, tmp_path, quiet=True)
     assert np.isfinite(result.l2)
 
@@ -196,7 +198,7 @@ def test_steps_of_two_policies_are_compared_side_by_side(settings, clouds_file):
     [
         ({"model": "FNO", "arguments": {"n_modes": [4, 4]}}, "FNO cannot be applied to .*point clouds"),
         ({"features": ("speed",)}, "no parameter 'speed': expected one of length, velocity"),
-        ({"loss": "h1"}, "loss 'h1' is not defined on point clouds: expected one of l2, area-l2"),
+        ({"loss": "h1"}, "loss 'h1' is not defined on point clouds: expected l2"),
         ({"latent_resolution": 3}, "a grid of 3x3x3 is too small for fno_n_modes"),
         ({"test_resolutions": (4,)}, "test_resolutions are for fields on a grid"),
         ({"resolution": 8}, "neither a resolution"),
@@ -210,12 +212,12 @@ def test_what_clouds_do_not_have_is_refused(settings, tmp_path, values, message)
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("values", [{"latent_resolution": 8}, {"features": ("velocity",)}, {"graph_cache": 10}])
+@pytest.mark.parametrize(
+    "values", [{"latent_resolution": 8}, {"features": ("velocity",)}, {"graph_cache": 0}, {"area_weighted": True}]
+)
 def test_what_grids_do_not_have_is_refused(config, tmp_path, values):
     with pytest.raises(InputError, match=r"is for point clouds: .*smoothing\.h5 holds fields on a grid"):
         train(config.model_copy(update=values), tmp_path / "run", quiet=True)
-    with pytest.raises(InputError, match="loss 'area-l2' is for point clouds"):
-        train(config.model_copy(update={"loss": "area-l2"}), tmp_path / "run", quiet=True)
 
 
 @pytest.mark.parametrize("split", ["train", "test"])

@@ -143,10 +143,7 @@ class Bounds:
 def _own_data(path: Path) -> Path:
     if not path.is_dir():
         raise UsageError("a model file does not know its data: give --data FILE")
-    data = read_config(path / "config.json").data
-    if data is None:
-        raise UsageError("this run has live data: give --data FILE")
-    return Path(data)
+    return Path(read_config(path / "config.json").data)
 
 
 def _row(certificate: Certificate) -> dict[str, Any]:

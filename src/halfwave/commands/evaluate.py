@@ -24,7 +24,7 @@ from halfwave.training.problem import AnyDataset, open_data
 
 @dataclass
 class Evaluate:
-    """Relative L2 and H1 errors of a trained operator on a test split (of point clouds L2 alone)."""
+    """Relative L2 and H1 errors of a trained operator; of point clouds L2 alone."""
 
     run_path: Positional[Path]
     """Run directory, or a model file."""
@@ -64,9 +64,9 @@ class Evaluate:
         if not self.run_path.is_dir():
             raise UsageError("a model file does not know its data: give --data FILE")
         config = read_config(self.run_path / "config.json")
-        if config.live is not None and self.subsample is not None:
-            raise UsageError("--subsample is for files: this run has live data, give --data FILE")
-        if self.subsample is None and self.resolution is None:
+        if config.is_live or (self.subsample is None and self.resolution is None):
+            if self.subsample is not None:
+                raise UsageError("--subsample is for files: this run has live data, give --data FILE")
             return open_data(config)
         return open_data(config.model_copy(update={"subsample": self.subsample or 1, "resolution": None}))
 

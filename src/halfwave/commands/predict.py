@@ -21,7 +21,7 @@ from halfwave.training.cloud_encoder import CloudEncoder
 
 @dataclass
 class Predict:
-    """Apply a trained operator to the fields of a file, on any grid, or to its point clouds."""
+    """Apply a trained operator to the fields or the point clouds of a file."""
 
     run_path: Positional[Path]
     """Run directory, or a model file."""

@@ -16,10 +16,10 @@ from halfwave.errors import InputError, UsageError
 from halfwave.files import read_json
 from halfwave.models.recipes import RECIPES, Recipe, get_recipe
 from halfwave.training import TrainConfig, train, train_seeds
-from halfwave.training.config import PLANNED
+from halfwave.training.config import LIVE, PLANNED
 
 # Set by the recipe or by options of the command itself.
-_NOT_OPTIONS = ("data", "live", "recipe", "arguments", "model", "policy")
+_NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
 # Of a file, what to use of it; without one, what is made.
 _OF_DATA = ("n_train", "n_test", "resolution")
 
@@ -29,7 +29,7 @@ class TrainBase:
     recipe: Positional[str]
     """Name of a recipe: darcy, darcy-paper, ..."""
     data: Path | None = None
-    """Dataset file or directory; by default the recipe's own, made first, or live from the solver."""
+    """Dataset file or directory, or live:NAME; by default the recipe's own, a file being made first."""
     out: Path | None = None
     """Run directory; by default runs/RECIPE-PRECISION. An interrupted run in it resumes."""
     arguments: tuple[str, ...] = ()
@@ -115,10 +115,10 @@ def adapt(
 
 
 def own_data(recipe: Recipe) -> dict[str, Any]:
-    """The field of the trainer's config that names the recipe's own data; a file of it is made now."""
+    """The fields of the trainer's config that name the recipe's own data; a file of it is made now."""
     if recipe.live:
-        live = {"generator": recipe.generator, "parameters": dict(recipe.parameters)}
-        return {"live": {**live, "n_train": recipe.n_train, "n_test": recipe.n_test}}
+        counts = {"n_train": recipe.n_train, "n_test": recipe.n_test}
+        return {"data": f"{LIVE}{recipe.generator}", **counts, **recipe.parameters}
     return {"data": str(recipe_data(recipe))}
 
 

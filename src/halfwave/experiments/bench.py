@@ -10,47 +10,22 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from halfwave.errors import InputError
-from halfwave.models import FNO, set_precision
+from halfwave.experiments.bench_cases import CASES, Case, build_batch, build_ours, build_peer
+from halfwave.models import set_precision
 from halfwave.precision import Policy
-from halfwave.spectral import SpectralConv
 from halfwave.training.comparison import take_turns
 from halfwave.training.measures import measure
 
 PEER = "neuraloperator"
 
-
-@dataclass(frozen=True)
-class Case:
-    """One piece of work: a training step of an FNO, or forward and backward of one spectral convolution."""
-
-    name: str
-    kind: str
-    grid: tuple[int, ...]
-    n_modes: tuple[int, ...]
-    channels: int
-    batch: int
-    n_layers: int = 4
-    weights: dict[str, Any] = field(default_factory=dict)
-
-
-CASES = (
-    Case("conv-128x128", "conv", (128, 128), (64, 64), 64, 8),
-    Case("step-1024", "step", (1024,), (64,), 64, 16),
-    Case("step-64x64", "step", (64, 64), (32, 32), 64, 8),
-    Case("step-128x128", "step", (128, 128), (64, 64), 64, 8),
-    Case("step-128x128-batch32", "step", (128, 128), (64, 64), 64, 32),
-    Case("step-256x256", "step", (256, 256), (64, 64), 32, 4),
-    Case("step-64x64x64", "step", (64, 64, 64), (16, 16, 16), 32, 1),
-    Case("step-128x128-cp", "step", (128, 128), (64, 64), 64, 8, weights={"factorization": "cp", "rank": 0.05}),
-)
+__all__ = ["CASES", "Case", "Rates", "Row", "measure_rates", "run_cases"]
 
 
 @dataclass(frozen=True)
@@ -114,7 +89,7 @@ class _Work:
 
 def _run_case(case: Case, policies: Sequence[str], compiled: bool, rounds: int, rates: Rates) -> list[Row]:
     torch.manual_seed(0)
-    ours, peer = _work(case, _our_model(case), fused=True), _work(case, build_peer(case), fused=False)
+    ours, peer = _work(case, build_ours(case), fused=True), _work(case, build_peer(case), fused=False)
     steps: dict[str, Callable[[], object]] = {PEER: peer.step}
     memory = {PEER: _activation_bytes(peer)}
     flops = {}
@@ -123,7 +98,7 @@ def _run_case(case: Case, policies: Sequence[str], compiled: bool, rounds: int, 
         steps[f"{name} eager"]()
         memory[f"{name} eager"] = _activation_bytes(ours)
         flops[name] = _flops(ours.step)
-    if compiled and case.kind == "step":
+    if compiled and case.kind != "conv":
         for name in policies:
             steps[f"{name} compiled"] = _compiled(case, ours, Policy.named(name))
             steps[f"{name} compiled"]()
@@ -152,39 +127,13 @@ def _row(case: Case, label: str, seconds: dict[str, float], memory: dict[str, in
     )
 
 
-def _our_model(case: Case) -> nn.Module:
-    if case.kind == "conv":
-        return SpectralConv(case.channels, case.channels, case.n_modes, **case.weights)
-    return FNO(case.n_modes, 1, 1, case.channels, case.n_layers, **case.weights)
-
-
-def build_peer(case: Case) -> nn.Module:
-    """neuraloperator's model of a case; InputError where it is not installed."""
-    try:
-        from neuralop.layers.spectral_convolution import SpectralConv as PeerConv
-        from neuralop.models import FNO as PeerFNO
-    except ImportError as error:
-        raise InputError("neuraloperator is not installed: pip install 'halfwave[peer]' -c constraints.txt") from error
-    if case.kind == "conv":
-        return PeerConv(case.channels, case.channels, case.n_modes, **case.weights)
-    return PeerFNO(
-        n_modes=case.n_modes,
-        in_channels=1,
-        out_channels=1,
-        hidden_channels=case.channels,
-        n_layers=case.n_layers,
-        **case.weights,
-    )
-
-
 def _work(case: Case, model: nn.Module, fused: bool) -> _Work:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=fused or None)
-    channels = case.channels if case.kind == "conv" else 1
-    x, y = torch.randn(2, case.batch, channels, *case.grid).unbind(0)
+    inputs, y = build_batch(case)
     if case.kind == "conv":
-        x = x.clone().requires_grad_()
+        x = inputs[0].clone().requires_grad_()
         return _Work(model, optimizer, lambda: _conv_step(model, x, y), (x, y))
-    return _Work(model, optimizer, lambda: _training_step(model, optimizer, x, y), (x, y))
+    return _Work(model, optimizer, lambda: _training_step(model, optimizer, inputs, y), (*inputs, y))
 
 
 def _conv_step(model: nn.Module, x: Tensor, y: Tensor) -> None:
@@ -194,9 +143,11 @@ def _conv_step(model: nn.Module, x: Tensor, y: Tensor) -> None:
     out.backward(y.to(out.dtype))
 
 
-def _training_step(model: Callable[[Tensor], Tensor], optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> None:
+def _training_step(
+    model: Callable[..., Tensor], optimizer: torch.optim.Optimizer, inputs: Sequence[Tensor], y: Tensor
+) -> None:
     optimizer.zero_grad()
-    (model(x) - y).square().mean().backward()
+    (model(*inputs) - y).square().mean().backward()
     optimizer.step()
 
 
@@ -210,12 +161,13 @@ def _under(work: _Work, policy: Policy) -> Callable[[], object]:
 
 def _compiled(case: Case, work: _Work, policy: Policy) -> Callable[[], object]:
     """A compiled copy of the model, so that switching policies does not recompile it."""
-    model = _our_model(case)
+    model = build_ours(case)
     set_precision(model, policy)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    graph = torch.compile(model, fullgraph=True)
-    x, y = work.batch
-    return lambda: _training_step(graph, optimizer, x, y)
+    # A GINO has no whole graph: how many edges there are is known only when the points are.
+    graph = torch.compile(model, fullgraph=case.kind != "gino")
+    *inputs, y = work.batch
+    return lambda: _training_step(graph, optimizer, inputs, y)
 
 
 def _activation_bytes(work: _Work) -> int:

@@ -126,8 +126,8 @@ class Lab:
         recipes = [training.recipe for training in trainings.values()]
         dataset = self.dataset(recipes[0])
         data = self.data(recipes[0])
-        if any(self.data(recipe) != data for recipe in recipes) or not isinstance(dataset, Dataset):
-            raise ValueError("steps are compared on one dataset of fields on a grid")
+        if any(self.data(recipe) != data for recipe in recipes):
+            raise ValueError("steps are compared on one dataset")
         return compare_steps({name: t.config(data) for name, t in trainings.items()}, dataset, steps)
 
 

@@ -16,7 +16,8 @@ from torch.optim import AdamW, Optimizer
 
 from halfwave.data import Dataset
 from halfwave.data.normalizer import fit_normalizers
-from halfwave.experiments.bench import PEER, Case, build_peer
+from halfwave.experiments.bench import PEER
+from halfwave.experiments.bench_cases import Case, build_peer
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import HALF, Lab, Training
 from halfwave.experiments.problems import TITLES, problem

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import Experiment, Row, Scale
-from halfwave.files import read_json, write_json
+from halfwave.files import read_json, write_csv, write_json
 from halfwave.training.environment import describe_environment
-from halfwave.training.records import write_csv
 
 
 @dataclass
@@ -175,4 +176,5 @@ def _value(text: str) -> Any:
 def _environment() -> dict[str, Any]:
     """Versions, git state and machine; not the command, which says nothing about a number."""
     described = {name: value for name, value in describe_environment().items() if name != "command"}
-    return {**described, "cores": os.cpu_count()}
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {**described, "cores": os.cpu_count(), "gpu": gpu}

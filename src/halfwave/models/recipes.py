@@ -93,6 +93,24 @@ _ALL = (
         training={"epochs": 300, "batch_size": 16, "learning_rate": 1e-3, "loss": "h1"},
     ),
     Recipe(
+        name="navier-stokes-paper",
+        title="Navier-Stokes 128x128 at the paper's size: 10,000 samples, CP weights",
+        model="TFNO",
+        arguments={
+            "n_modes": [64, 64],
+            "hidden_channels": 64,
+            "n_layers": 4,
+            "projection_channel_ratio": 4,
+            "factorization": "cp",
+            "rank": 0.1,
+        },
+        generator="navier-stokes",
+        parameters={"resolution": 128},
+        n_train=10_000,
+        n_test=2000,
+        training={"epochs": 500, "batch_size": 8, "learning_rate": 3e-4, "loss": "h1"},
+    ),
+    Recipe(
         name="darcy-unet",
         title="Darcy 64x64, the U-Net of the paper's comparison",
         model="UNet",
@@ -152,7 +170,7 @@ _ALL = (
     ),
     Recipe(
         name="car",
-        title="pressure on cars, 1,000 points, a small GINO on a latent 16^3: minutes",
+        title="pressure on cars, 1,000 points, a small GINO: minutes",
         model="GINO",
         arguments=_SMALL_GINO,
         generator="car",
@@ -163,7 +181,7 @@ _ALL = (
     ),
     Recipe(
         name="car-paper",
-        title="pressure on cars at the paper's size: 3,586 points, latent 64^3",
+        title="cars at the paper's size: 3,586 points, latent 64^3",
         model="GINO",
         arguments=_PAPER_GINO,
         generator="car",
@@ -174,7 +192,7 @@ _ALL = (
     ),
     Recipe(
         name="ahmed",
-        title="pressure on Ahmed bodies, 1,000 points, a small GINO on a latent 16^3: minutes",
+        title="pressure on Ahmed bodies, 1,000 points, a small GINO: minutes",
         model="GINO",
         arguments=_SMALL_GINO,
         generator="ahmed",
@@ -191,7 +209,7 @@ _ALL = (
     ),
     Recipe(
         name="ahmed-paper",
-        title="pressure on Ahmed bodies at the paper's size: 100,000 points, latent 64^3",
+        title="Ahmed bodies at the paper's size: 100,000 points, latent 64^3",
         model="GINO",
         arguments=_PAPER_GINO,
         generator="ahmed",

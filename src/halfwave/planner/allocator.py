@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from halfwave.live_bytes import LiveBytes
@@ -34,22 +33,20 @@ _CUBLAS = 2 * 4 * MIB + 8 * 16 * 1024
 _CONTEXT = 512 * MIB
 
 
-class Scratch(TorchDispatchMode):
+class Scratch:
     """Watches for the calls whose libraries ask for scratch space, and keeps the size of the largest of each."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.fft = 0
         self.convolution = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+    def watch(self, func: Any, args: Any, result: Any) -> None:
+        """Told of every operator, by `LiveBytes`."""
         name = func._schema.name
         if "_fft_" in name:
             self.fft = max(self.fft, _complex_bytes((args, result)))
         elif "convolution" in name:
             self.convolution = max(self.convolution, _bytes(result))
-        return result
 
 
 def _bytes(values: Any) -> int:

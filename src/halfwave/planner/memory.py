@@ -120,14 +120,14 @@ def plan_memory(
         device: ``"cpu"`` (this one) or ``"cuda"``; by default the model's, or for a model on `meta` the present one.
         loss: of prediction and target; by default the relative L2 error.
     """
-    kind = _kind(model, device)
-    chosen = _policy(policy, kind)
+    kind = planned_kind(model, device)
+    chosen = planned_policy(policy, kind)
     step = MetaStep(model, inputs, chosen, optimizer, recompute, kind, loss)
     state = step.update.state()
-    live = LiveBytes(note=lambda tensor: (path.place, tuple(tensor.shape), tensor.dtype))
-    path = ModulePath(live.mark)
     scratch = Scratch()
-    with scratch, live:
+    live = LiveBytes(lambda tensor: (path.place, tuple(tensor.shape), tensor.dtype), scratch.watch)
+    path = ModulePath(live.mark)
+    with live:
         groups = {
             "parameter": _tokens(live, dict(step.model.named_parameters())),
             "optimizer state": _tokens(live, state),
@@ -170,8 +170,8 @@ def _alive(live: LiveBytes, groups: dict[str, dict[int, str]]) -> tuple[LiveTens
     return tuple(sorted(found, key=lambda tensor: -tensor.bytes))
 
 
-def _kind(model: nn.Module, device: str | torch.device | None) -> str:
-    """The kind of device to plan for."""
+def planned_kind(model: nn.Module, device: str | torch.device | None) -> str:
+    """The kind of device to plan for: the given one, else the model's, else the present one."""
     if device is None:
         kinds = {p.device.type for p in model.parameters()} - {"meta"}
         return min(kinds, default="cuda" if torch.cuda.is_available() else "cpu")
@@ -181,7 +181,8 @@ def _kind(model: nn.Module, device: str | torch.device | None) -> str:
     return kind
 
 
-def _policy(policy: str | Policy | None, kind: str) -> Policy | None:
+def planned_policy(policy: str | Policy | None, kind: str) -> Policy | None:
+    """A policy, or the named one with the half format of this kind of device."""
     if policy is None or isinstance(policy, Policy):
         return policy
     if policy not in NAMES:

@@ -5,20 +5,12 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from halfwave.planner.sizes import format_bytes
+
 if TYPE_CHECKING:
     from halfwave.planner.memory import LiveTensor, MemoryPlan
 
-_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _SHOWN = 8
-
-
-def format_bytes(nbytes: float) -> str:
-    """Three digits and a unit: 12.3 GiB."""
-    for unit, size in _UNITS:
-        if nbytes >= size:
-            value = nbytes / size
-            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
-    return f"{nbytes:.0f} B"
 
 
 def describe(plan: MemoryPlan) -> str:

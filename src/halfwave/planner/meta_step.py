@@ -71,8 +71,9 @@ class MetaStep:
             recompute_blocks(self.model)
         given = _by_name(model, inputs)
         target = given.pop("target", None)
-        if isinstance(self.model, GINO):
-            self.model.cache = PreparedGraphs([graph.on_meta() for graph in _graphs(self.model, given)])
+        if isinstance(self.model, GINO) and isinstance(model, GINO):
+            # The given model's cache searches: several plans of one geometry, and its training, share the work.
+            self.model.cache = PreparedGraphs([graph.on_meta() for graph in _graphs(model, given)])
         empty = _OnMeta()
         self.inputs = {name: tree_map(empty, value) for name, value in given.items()}
         self.loss = loss or relative_l2

@@ -55,8 +55,9 @@ def plan_precision(
         raise InputError(f"tolerance must be a positive number, got {tolerance}")
     core, x = _prepare(model, _read(data, samples))
     tolerance, source = _tolerance(core, x, tolerance)
-    exact = run_as(core, Policy.uniform("fp64"))
     stabilizer = core.policy.stabilizer if isinstance(core, NeuralOperator) else "auto"
+    # The model's own stabilizer is part of its function; one that a format brings with it is part of the error.
+    exact = run_as(core, Policy.uniform("fp64", stabilizer))
     stages = [_Weighed(stage, candidates) for stage in stages_of(exact, x.double(), stabilizer)]
     reference = observe(exact, x, []).output
     share = 1.0

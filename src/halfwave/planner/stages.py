@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +24,7 @@ from halfwave.planner.conv_bound import bound_conv, weight_norms
 from halfwave.planner.norms import largest_rms
 from halfwave.planner.observe import Observation, observe
 from halfwave.planner.remarks import CLOSE_TO_OVERFLOW, MUCH_UNDERFLOW
-from halfwave.precision import Policy
+from halfwave.precision import Policy, get_stabilizer
 from halfwave.spectral import FourierTransform, SpectralConv
 from halfwave.spectral.cost import narrow_range
 
@@ -159,7 +160,7 @@ def _spectral_stages(name: str, conv: SpectralConv, seen: Observation, stabilize
 @torch.no_grad()
 def _spectra(conv: SpectralConv, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The stabilised input, its spectrum, and the contracted one, in float64."""
-    v = conv._stabilized(x)
+    v = get_stabilizer(conv.stabilizer)(x)
     exact = arithmetic_of("fp64", x.device.type)
     v_hat = conv.transform.forward(v, exact.format)
     y_hat = conv.weight.contract(v_hat, conv.transform.weight_slices(tuple(x.shape[2:])), exact, exact)
@@ -190,15 +191,12 @@ def _pointwise_stage(name: str, layer: nn.Module, seen: Observation) -> Stage:
     return Stage(name, "pointwise", (x, y), y, run, bound)
 
 
-class _policy:
+@contextmanager
+def _policy(layer: nn.Module, policy: Policy) -> Iterator[None]:
     """While active, a layer (not its parts) has another policy."""
-
-    def __init__(self, layer: nn.Module, policy: Policy) -> None:
-        self.layer, self.policy = layer, policy
-
-    def __enter__(self) -> None:
-        self.before = self.layer.policy
-        self.layer.policy = self.policy  # type: ignore[assignment]
-
-    def __exit__(self, *_: object) -> None:
-        self.layer.policy = self.before
+    before = layer.policy
+    layer.policy = policy  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        layer.policy = before

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import html
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import matplotlib
 import numpy as np
 
 from halfwave.files import written_aside
+from halfwave.report.page import items, page, picture, table, write_text
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -59,20 +58,21 @@ def write_page(directory: Path) -> None:
     """report.html: the table, the figure and the setting in one file that needs no network."""
     summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     setting = json.loads((directory / "setting.json").read_text(encoding="utf-8"))
-    figure = base64.b64encode((directory / "fields.png").read_bytes()).decode("ascii")
-    page = _PAGE.format(table=_table(summary), verdict=_verdict(summary), setting=_setting(setting), figure=figure)
-    with written_aside(directory / "report.html") as aside:
-        aside.write_text(page, encoding="utf-8")
+    figure = picture((directory / "fields.png").read_bytes(), "Input, truth, both predictions and their errors")
+    body = _BODY.format(table=_table(summary), verdict=_verdict(summary), setting=_setting(setting), figure=figure)
+    write_text(directory / "report.html", page("halfwave demo", body))
 
 
 def _table(summary: dict[str, dict[str, float]]) -> str:
-    head = "".join(f"<th>{title}</th>" for title, _ in _COLUMNS.values())
+    head = "".join(f'<th scope="col">{title}</th>' for title, _ in _COLUMNS.values())
     rows = [
-        f"<tr><th>{name}</th>{''.join(_cell(key, row[key]) for key in _COLUMNS)}</tr>" for name, row in summary.items()
+        f'<tr><th scope="row">{name}</th>{"".join(_cell(key, row[key]) for key in _COLUMNS)}</tr>'
+        for name, row in summary.items()
     ]
     full, mixed = summary["full"], summary["mixed"]
     ratios = "".join(f"<td>{mixed[key] / full[key]:.2f}×</td>" for key in _COLUMNS)
-    return f"<table><tr><th></th>{head}</tr>{''.join(rows)}<tr class=ratio><th>mixed / full</th>{ratios}</tr></table>"
+    rows.append(f'<tr class="ratio"><th scope="row">mixed / full</th>{ratios}</tr>')
+    return table("Errors, memory and throughput of both precisions", f"<tr><td></td>{head}</tr>", "".join(rows))
 
 
 def _cell(key: str, value: float) -> str:
@@ -102,28 +102,14 @@ def _setting(setting: dict[str, Any]) -> str:
         f"Training: {training}, seed={setting['seed']}",
         f"Machine: {setting['machine']}; torch {setting['torch']}",
     ]
-    return "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+    return items(lines)
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>halfwave demo</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
-.scroll {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; margin: 1rem 0; }}
-th, td {{ padding: .35rem .8rem; text-align: right; border-bottom: 1px solid #8886; white-space: nowrap; }}
-.ratio {{ font-weight: bold; }}
-img {{ max-width: 100%; height: auto; background: #fff; }}
-</style></head><body>
-<h1>Darcy flow in full and in mixed precision</h1>
+_BODY = """<h1>Darcy flow in full and in mixed precision</h1>
 <p>{verdict}</p>
-<div class="scroll">{table}</div>
+{table}
 <p>Memory is the largest sum of live tensor storages during a training step, each counted once; activations are what
 remains without parameters, gradients, optimizer state and the batch. Throughput is the median over whole training
 steps, the two precisions taking turns in one process. Errors are relative, on the test split, in fp32.</p>
-<img alt="Input, truth, both predictions and their errors" src="data:image/png;base64,{figure}">
-<h2>Setting</h2><ul>{setting}</ul>
-</body></html>
-"""
+<div class="wide">{figure}</div>
+<h2>Setting</h2>{setting}"""

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import io
+import itertools
+import math
+import textwrap
 from collections.abc import Sequence
+from typing import Any
 
+import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
 from halfwave.report.summary import Panel, Series
 
@@ -14,51 +21,117 @@ from halfwave.report.summary import Panel, Series
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "**")
-_LARGEST_BALL = 900.0  # area in square points
+_LARGEST_BALL = 700.0  # area in square points
+# A panel fills a phone's width with letters of about 9 pixels.
+_WIDTH, _HEIGHT, _LEGEND_LINE = 4.9, 3.3, 0.2
+_DPI = 140
+_LETTERS = 46
+"""Letters of a tick label that fit along the axis of categories."""
+_STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8.5,
+    "hatch.linewidth": 0.6,
+}
 
 
 def draw(panels: Sequence[Panel]) -> bytes:
-    """The panels side by side, two to a row, as PNG."""
+    """The panels side by side, two to a row, as PNG; each with its legend below, where it hides no point."""
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(5.2 * columns if columns > 1 else 6.4, 3.9 * rows), layout="constrained")
-    for panel, axes in zip(panels, figure.subplots(rows, columns, squeeze=False).flat, strict=False):
-        _draw_panel(axes, panel)
-    for axes in figure.axes[len(panels) :]:
-        axes.set_axis_off()
+    height = _HEIGHT + max(_LEGEND_LINE * _legend_lines(panel) for panel in panels)
     picture = io.BytesIO()
-    # Without metadata the same numbers give the same bytes.
-    figure.savefig(picture, format="png", dpi=110, metadata={"Software": None})
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH * columns, height * rows), layout="constrained")
+        places = figure.subfigures(rows, columns, squeeze=False).flat
+        for panel, place in zip(panels, places, strict=False):
+            _draw_panel(place, panel)
+        # Without metadata the same numbers give the same bytes.
+        figure.savefig(picture, format="png", dpi=_DPI, metadata={"Software": None}, pil_kwargs={"optimize": True})
     return picture.getvalue()
 
 
-def _draw_panel(axes: Axes, panel: Panel) -> None:
+def describe(panel: Panel) -> str:
+    """A panel in words, for those who do not see it."""
+    over = f" over {panel.xlabel}" if panel.xlabel else ""
+    return f"{panel.title}: {panel.ylabel}{over}; {', '.join(series.label for series in panel.series)}"
+
+
+def _draw_panel(figure: FigureBase, panel: Panel) -> None:
+    axes = figure.subplots()
+    categories = _categories(panel)
     bars = [series for series in panel.series if series.style == "bars"]
+    largest = max((size for series in panel.series for size in series.size or ()), default=1.0)
     for index, series in enumerate(panel.series):
+        positions = [categories[str(x)] for x in series.x] if categories else [float(x) for x in series.x]
         if series.style == "bars":
-            _draw_bars(axes, series, index, bars.index(series), len(bars))
+            _draw_bars(axes, series, positions, index, bars.index(series), len(bars))
         elif series.style == "balls":
-            _draw_balls(axes, series, index)
+            _draw_balls(axes, series, positions, index, largest)
         else:
-            _draw_points(axes, series, index)
-    axes.set_title(panel.title, fontsize=11)
+            _draw_points(axes, series, positions, index)
+    _label(axes, panel, list(categories))
+    if len(panel.series) > 1:
+        legend = figure.legend(loc="outside lower center", ncols=_legend_columns(panel), frameon=False)
+        for handle in legend.legend_handles:
+            if isinstance(handle, PathCollection):
+                handle.set_sizes([40.0])
+
+
+def _categories(panel: Panel) -> dict[str, float]:
+    """Places of the names along the x axis, in the order of the series; empty where x are numbers."""
+    named = any(series.style == "bars" or any(isinstance(x, str) for x in series.x) for series in panel.series)
+    names = dict.fromkeys(str(x) for series in panel.series for x in series.x) if named else {}
+    return {name: float(place) for place, name in enumerate(names)}
+
+
+def _label(axes: Axes, panel: Panel, categories: list[str]) -> None:
+    axes.set_title("\n".join(textwrap.wrap(panel.title, 56)))
     axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
-    if panel.xlog:
-        axes.set_xscale("log")
+    balls = any(series.style == "balls" for series in panel.series)
+    axes.margins(*((0.15, 0.2) if balls else (0.06, 0.05)))
     if panel.ylog:
         axes.set_yscale("log")
-    axes.grid(True, which="major", color="0.9")
+    if categories:
+        _name_categories(axes, categories)
+    elif panel.xlog:
+        _log_axis(axes, sorted({float(x) for series in panel.series for x in series.x}))
+    elif all(float(x).is_integer() for series in panel.series for x in series.x):
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    axes.grid(True, which="major", axis="y" if categories else "both", color="0.9")
     axes.set_axisbelow(True)
-    if len(panel.series) > 1:
-        axes.legend(fontsize=8, frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_points(axes: Axes, series: Series, index: int) -> None:
+def _name_categories(axes: Axes, categories: list[str]) -> None:
+    """Names side by side, in several lines where that makes them fit, slanted where it does not."""
+    room = _LETTERS // len(categories)
+    wrapped = [textwrap.wrap(name, max(room, 4), break_long_words=False) or [""] for name in categories]
+    fits = all(len(lines) <= 3 and max(map(len, lines)) <= room for lines in wrapped)
+    axes.set_xticks(range(len(categories)))
+    if fits:
+        axes.set_xticklabels(["\n".join(lines) for lines in wrapped])
+    else:
+        axes.set_xticklabels(categories, rotation=40, ha="right", rotation_mode="anchor")
+
+
+def _log_axis(axes: Axes, values: list[float]) -> None:
+    """A log axis; a few values are its ticks, since powers of ten say little about 16, 32, 64."""
+    axes.set_xscale("log")
+    apart = all(b / a > 1.3 for a, b in itertools.pairwise(values) if a > 0)
+    if len(values) <= 8 and apart and values[0] > 0:
+        axes.set_xticks(values, [f"{value:g}" for value in values])
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _draw_points(axes: Axes, series: Series, positions: list[float], index: int) -> None:
     line = {"line": "-", "dashed": "--", "points": ""}[series.style]
-    marker = "" if series.style == "dashed" else _MARKERS[index % len(_MARKERS)]
+    marker = "" if series.style == "dashed" and len(positions) > 1 else _MARKERS[index % len(_MARKERS)]
     axes.errorbar(
-        series.x,
-        series.y,
+        positions,
+        _finite(series.y),
         yerr=series.error,
         linestyle=line,
         marker=marker,
@@ -69,34 +142,52 @@ def _draw_points(axes: Axes, series: Series, index: int) -> None:
     )
 
 
-def _draw_bars(axes: Axes, series: Series, index: int, place: int, count: int) -> None:
-    """Bars of several series stand side by side at each category."""
+def _draw_bars(axes: Axes, series: Series, places: list[float], index: int, place: int, count: int) -> None:
+    """Bars of several series stand side by side at each category; a cross where there is nothing finite to draw."""
     width = 0.8 / count
-    positions = [n + width * (place - (count - 1) / 2) for n in range(len(series.x))]
+    positions = [n + width * (place - (count - 1) / 2) for n in places]
+    heights, colour = _finite(series.y), _COLOURS[index % len(_COLOURS)]
     axes.bar(
         positions,
-        series.y,
+        heights,
         width,
         yerr=series.error,
         capsize=2,
-        color=_COLOURS[index % len(_COLOURS)],
+        color=colour,
         hatch=_HATCHES[index % len(_HATCHES)],
         edgecolor="white",
         label=series.label,
     )
-    crowded = len(series.x) > 5 or max(len(str(x)) for x in series.x) > 8
-    axes.set_xticks(range(len(series.x)), [str(x) for x in series.x], rotation=30 if crowded else 0)
+    for position, height in zip(positions, heights, strict=True):
+        if math.isnan(height):
+            axes.text(position, 0.0, "×", color=colour, size=13, ha="center", transform=axes.get_xaxis_transform())
 
 
-def _draw_balls(axes: Axes, series: Series, index: int) -> None:
+def _draw_balls(axes: Axes, series: Series, positions: list[float], index: int, largest: float) -> None:
+    """Areas in proportion to sizes; `largest` is that of all balls of the panel."""
     assert series.size is not None, "balls need sizes"
-    largest = max(series.size)
     axes.scatter(
-        series.x,
-        series.y,
+        positions,
+        _finite(series.y),
         s=[_LARGEST_BALL * size / largest for size in series.size],
         alpha=0.65,
         color=_COLOURS[index % len(_COLOURS)],
         edgecolors="black",
         label=series.label,
     )
+
+
+def _finite(values: Sequence[float]) -> list[float]:
+    """What cannot be drawn is NaN, which matplotlib leaves out."""
+    return [value if value is not None and math.isfinite(value) else math.nan for value in values]
+
+
+def _legend_columns(panel: Panel) -> int:
+    """As many as fit, where a column takes its longest label and the mark before it, and lines of equal length."""
+    longest = max(len(series.label) for series in panel.series) + 7
+    most = max(1, min(4, 66 // longest))
+    return -(-len(panel.series) // -(-len(panel.series) // most))
+
+
+def _legend_lines(panel: Panel) -> int:
+    return -(-len(panel.series) // _legend_columns(panel)) if len(panel.series) > 1 else 0

@@ -42,7 +42,7 @@ class Comparison:
         """Heads of the flat table; a figure that the paper never gives has no column of the paper."""
         heads = list(self.labels)
         for index, figure in enumerate(self.figures):
-            heads += [f"{figure}, paper", f"{figure}, ours"] if self._in_paper(index) else [figure]
+            heads += [f"{figure}, paper", f"{figure}, ours"] if self.in_paper(index) else [figure]
         return heads
 
     @property
@@ -53,10 +53,11 @@ class Comparison:
     def _row(self, line: Line) -> list[Value]:
         row = list(line.labels)
         for index, ours in enumerate(line.ours):
-            row += [line.paper[index], ours] if self._in_paper(index) else [ours]
+            row += [line.paper[index], ours] if self.in_paper(index) else [ours]
         return row
 
-    def _in_paper(self, index: int) -> bool:
+    def in_paper(self, index: int) -> bool:
+        """Whether the paper gives this figure for any line."""
         return any(line.paper[index] is not None for line in self.lines)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from halfwave.data import ReadOptions
 from halfwave.errors import InputError
@@ -17,6 +17,7 @@ from halfwave.precision import BLOCKS, NAMES, Policy, Schedule
 from halfwave.precision.stabilizers import check_stabilizer
 
 SCHEDULE = "schedule"
+LIVE = "live:"
 PLANNED = "planned"
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
 FREE_ON_RESUME = (
@@ -24,29 +25,14 @@ FREE_ON_RESUME = (
 )  # fmt: skip
 
 
-class LiveData(BaseModel):
-    """Samples that a solver makes while training, new ones in each epoch; see `halfwave.data.live`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-    generator: str
-    """Name of a generator: shallow-water, ..."""
-    parameters: dict[str, Any] = Field(default_factory=dict)
-    """Of the generator, such as resolution."""
-    n_train: int = Field(120, ge=1)
-    """Samples of an epoch; sample i of epoch e depends on the seed, e and i alone."""
-    n_test: int = Field(20, ge=1)
-    """Samples for testing, the same in all epochs."""
-    seed: int = Field(0, ge=0)
-
-
 class TrainConfig(BaseModel):
     """The settings of one training run. Unknown fields and values raise `InputError` in one line."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
 
-    data: str | None = None
-    """Dataset file or directory, of any format that `halfwave.data.open_any` reads."""
+    data: str
+    """Dataset file or directory, of any format that `halfwave.data.open_any` reads; or live:NAME, samples that the
+    generator NAME makes while training, new ones in each epoch."""
     model: str = "FNO"
     """Class of the model: FNO, TFNO, SFNO, GINO, UNet."""
     arguments: dict[str, Any] = Field(default_factory=dict)
@@ -54,18 +40,16 @@ class TrainConfig(BaseModel):
     recipe: str | None = None
     """Name of the recipe that these settings came from, for the record."""
 
-    live: LiveData | None = None
-    """Instead of a file: samples from a solver while training."""
     test_data: str | None = None
     """A separate file with the test samples."""
     n_train: int | None = Field(None, ge=1)
-    """Use no more than so many train samples of the file."""
+    """Use no more than so many train samples of the file; of live data, samples an epoch (120 by default)."""
     n_test: int | None = Field(None, ge=1)
-    """Use no more than so many test samples of the file."""
+    """Use no more than so many test samples of the file; of live data, test samples (20 by default)."""
     subsample: int = Field(1, ge=1)
     """Keep every n-th point of each axis, or of a point cloud."""
     resolution: int | None = Field(None, ge=2)
-    """Resample the fields linearly to so many points a side."""
+    """Resample the fields linearly to so many points a side; of live data, solve on so many."""
     steps: tuple[int, int] = (0, -1)
     """Input and output step of a file that depends on time, counted from either end."""
 
@@ -75,14 +59,16 @@ class TrainConfig(BaseModel):
     learning_rate: float = Field(2e-3, gt=0)
     weight_decay: float = Field(1e-4, ge=0)
     scheduler: Literal["cosine", "constant"] = "cosine"
-    loss: Literal["l2", "h1", "area-l2"] = "l2"
-    """Relative L2 or H1 on fields; l2 or area-l2 (points weighted by their area) on point clouds."""
+    loss: Literal["l2", "h1"] = "l2"
+    """Relative L2 or H1; on point clouds L2 alone."""
     normalise: bool = True
     """Fit per-channel normalizers on the train split and keep them with the model."""
     latent_resolution: int | None = Field(None, ge=2)
     """Of point clouds: nodes a side of the latent grid, 16 by default."""
     features: tuple[str, ...] = ()
     """Of point clouds: parameters of a body that are inputs beside its shape, such as velocity."""
+    area_weighted: bool = False
+    """Of point clouds: a point counts by its area in the training loss."""
     graph_cache: int | None = Field(None, ge=0)
     """Of point clouds: MiB of neighbourhoods that are kept rather than searched again, 256 by default."""
     seed: int = Field(0, ge=0)
@@ -139,18 +125,6 @@ class TrainConfig(BaseModel):
         except ValidationError as error:
             raise InputError(_one_line(error)) from None
 
-    @model_validator(mode="after")
-    def _one_source(self) -> TrainConfig:
-        if (self.data is None) == (self.live is None):
-            given = "both were given" if self.data is not None else "none was given"
-            raise ValueError(f"expected a dataset file, or live data: {given}")
-        file_only = ("test_data", "n_train", "n_test", "resolution")
-        asked = [name for name in file_only if getattr(self, name) is not None]
-        if self.live is not None and (asked or self.subsample > 1 or self.steps != (0, -1)):
-            name = next(iter(asked), "subsample" if self.subsample > 1 else "steps")
-            raise ValueError(f"{name} is for files: expected none with live data, which has its own")
-        return self
-
     @field_validator("arguments")
     @classmethod
     def _as_json(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -199,6 +173,10 @@ class TrainConfig(BaseModel):
         except ValueError as error:
             raise InputError(str(error)) from None
 
+    @property
+    def is_live(self) -> bool:
+        return self.data.startswith(LIVE)
+
     def _planned(self) -> Policy:
         if self.precision != PLANNED or self.policy is None:
             given = "is given" if self.policy is not None else "is not given"
@@ -245,7 +223,7 @@ def read_config(path: str | Path) -> TrainConfig:
 
 def _one_line(error: ValidationError) -> str:
     first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"]) or "data"
+    name = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"unknown field {name!r}: expected one of {', '.join(TrainConfig.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")

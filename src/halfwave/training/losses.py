@@ -27,7 +27,6 @@ from halfwave.training.clouds import Pressures
 
 _EPS = 1e-8  # added to ||y||, as in neuraloperator: a zero target gives a large finite error
 LOSSES = ("l2", "h1")
-CLOUD_LOSSES = ("l2", "area-l2")
 
 
 class Loss(Protocol):
@@ -169,11 +168,11 @@ class CloudL2:
         return loss.per_sample(prediction.T[None], values.T[None])
 
 
-def build_cloud_loss(name: str) -> CloudL2:
-    """The loss called `name` on point clouds: "l2", or "area-l2"."""
-    if name not in CLOUD_LOSSES:
-        raise InputError(f"loss {name!r} is not defined on point clouds: expected one of {', '.join(CLOUD_LOSSES)}")
-    return CloudL2(by_area=name == "area-l2")
+def build_cloud_loss(name: str, by_area: bool = False) -> CloudL2:
+    """The loss called `name` on point clouds: "l2" is the only one."""
+    if name != "l2":
+        raise InputError(f"loss {name!r} is not defined on point clouds: expected l2")
+    return CloudL2(by_area)
 
 
 def build_loss(name: str, metadata: Mapping[str, Any] | None = None) -> Loss:
@@ -183,8 +182,7 @@ def build_loss(name: str, metadata: Mapping[str, Any] | None = None) -> Loss:
     is known of the equation called ``name`` there, or else a unit box that is not periodic.
     """
     if name not in LOSSES:
-        what = f"loss {name!r} is for point clouds" if name in CLOUD_LOSSES else f"unknown loss {name!r}"
-        raise InputError(f"{what}: expected one of {', '.join(LOSSES)}")
+        raise InputError(f"unknown loss {name!r}: expected one of {', '.join(LOSSES)}")
     metadata = metadata or {}
     if metadata.get("name") == "shallow-water":
         return EquiangularLoss("l2" if name == "l2" else "h1")

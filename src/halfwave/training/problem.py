@@ -5,21 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from halfwave.data import Dataset, LiveDataset, PointDataset, fit_normalizers, live_dataset, open_any
-from halfwave.data.registry import build_generator
+from halfwave.data import (
+    PAPER_COUNTS,
+    Dataset,
+    LiveDataset,
+    PointDataset,
+    build_generator,
+    fit_normalizers,
+    live_dataset,
+    open_any,
+)
 from halfwave.errors import InputError
 from halfwave.models import GINO, MODELS, NeuralOperator, build_model
 from halfwave.models.graph_cache import GraphCache
 from halfwave.training.cloud_encoder import find_features, fit_clouds
 from halfwave.training.cloud_samples import CloudSamples
-from halfwave.training.config import TrainConfig
+from halfwave.training.config import LIVE, TrainConfig
 from halfwave.training.evaluation import InMemory, Samples
 from halfwave.training.losses import Loss, build_cloud_loss, build_loss
 from halfwave.training.operator import Operator
 
 AnyDataset = Dataset | PointDataset
 LATENT_RESOLUTION = 16
-_FOR_CLOUDS = ("latent_resolution", "features", "graph_cache")
+PAPER_LIVE = PAPER_COUNTS["shallow-water"]
+_FOR_CLOUDS = ("latent_resolution", "features", "area_weighted", "graph_cache")
 
 
 class Problem(Protocol):
@@ -41,7 +50,7 @@ class Problem(Protocol):
         """Train and test batches for this operator."""
         ...
 
-    def loss(self, name: str) -> Loss: ...
+    def loss(self, config: TrainConfig) -> Loss: ...
 
 
 class GridProblem:
@@ -54,7 +63,7 @@ class GridProblem:
         if is_point_model(config.model):
             raise _unfit(config, self.dataset, "fields on a grid and the model takes point clouds")
         for name in _FOR_CLOUDS:
-            if getattr(config, name):
+            if getattr(config, name) != TrainConfig.model_fields[name].default:
                 raise InputError(f"{name} is for point clouds: {self.dataset.path} holds fields on a grid")
         check_modes(config.arguments.get("n_modes"), self.dataset.grid, "n_modes")
         finest = self.dataset.test.grid[0]
@@ -76,8 +85,8 @@ class GridProblem:
         # A live train split is not the same in two epochs: there is nothing to keep.
         return train if isinstance(self.dataset, LiveDataset) else InMemory(train), InMemory(test)
 
-    def loss(self, name: str) -> Loss:
-        return build_loss(name, self.dataset.metadata)
+    def loss(self, config: TrainConfig) -> Loss:
+        return build_loss(config.loss, self.dataset.metadata)
 
 
 class CloudProblem:
@@ -89,7 +98,7 @@ class CloudProblem:
     def check(self, config: TrainConfig) -> None:
         if not is_point_model(config.model):
             raise _unfit(config, self.dataset, "point clouds and the model takes fields on a grid")
-        build_cloud_loss(config.loss)
+        self.loss(config)
         find_features(self.dataset, config.features)
         check_modes(config.arguments.get("fno_n_modes"), (_latent(config),) * 3, "fno_n_modes")
         if config.test_resolutions:
@@ -116,8 +125,8 @@ class CloudProblem:
         )
         return train, test
 
-    def loss(self, name: str) -> Loss:
-        return build_cloud_loss(name)
+    def loss(self, config: TrainConfig) -> Loss:
+        return build_cloud_loss(config.loss, config.area_weighted)
 
 
 def problem_of(dataset: AnyDataset) -> Problem:
@@ -127,14 +136,16 @@ def problem_of(dataset: AnyDataset) -> Problem:
 
 def open_data(config: TrainConfig) -> AnyDataset:
     """The dataset of a config: its file, read as it says, or live from a solver."""
-    if config.data is not None:
+    if not config.is_live:
         return open_any(config.data, config.read_options())
-    assert config.live is not None, "a config has one of the two"
-    live = config.live
-    generator = build_generator(live.generator, **live.parameters)
+    for name in ("test_data", "subsample", "steps"):
+        if getattr(config, name) != TrainConfig.model_fields[name].default:
+            raise InputError(f"{name} is for files: {config.data} is made while training")
+    generator = build_generator(config.data.removeprefix(LIVE), resolution=config.resolution)
     if generator.describe().get("layout") == "points":
-        raise InputError(f"live data are fields on a grid: {live.generator} makes point clouds, write them to a file")
-    return live_dataset(generator, n_train=live.n_train, n_test=live.n_test, seed=live.seed)
+        raise InputError(f"live data are fields on a grid: {generator.name} makes point clouds, write them to a file")
+    n_train, n_test = config.n_train or PAPER_LIVE[0], config.n_test or PAPER_LIVE[1]
+    return live_dataset(generator, n_train=n_train, n_test=n_test)
 
 
 def build_operator(config: TrainConfig, dataset: AnyDataset, fit: bool = True) -> Operator:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from halfwave.errors import InputError
-from halfwave.files import read_json, write_json, written_aside
+from halfwave.files import read_json, write_csv, write_json
 from halfwave.training.config import TrainConfig, read_config
 from halfwave.training.environment import describe_environment
 
@@ -46,9 +46,9 @@ def start_record(run_dir: Path, config: TrainConfig) -> None:
 
 
 def fingerprint_data(config: TrainConfig) -> dict[str, Any]:
-    """What tells this data from other data: of files their content, of live data the law that they are drawn from."""
-    if config.data is None:
-        return {"live": config.to_dict()["live"]}
+    """What tells this data from other data: of files their content; live data is what its name says."""
+    if config.is_live:
+        return {"live": config.data}
     test = {} if config.test_data is None else {"test": fingerprint_path(config.test_data)}
     return {**fingerprint_path(config.data), **test}
 
@@ -85,19 +85,6 @@ def fingerprint_file(path: str | Path) -> dict[str, Any]:
 def write_metrics(run_dir: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """metrics.csv as a whole: the rows are in every checkpoint, so a resumed run neither loses nor doubles one."""
     write_csv(run_dir / "metrics.csv", COLUMNS, rows)
-
-
-def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """A table, whole or not at all."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    try:
-        with written_aside(path) as aside:
-            aside.write_text(text.getvalue(), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
 
 
 def read_metrics(run_dir: str | Path) -> list[Row]:

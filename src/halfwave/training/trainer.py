@@ -122,7 +122,7 @@ def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> N
     train_split, test_split = problem.samples(config, operator)
     batches = -(-len(train_split) // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
-    engine = Engine(fabric, operator, problem.loss(config.loss), config, steps)
+    engine = Engine(fabric, operator, problem.loss(config), config, steps)
     with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
         keeper = Keeper(engine, run_dir, dataset.metadata)
         loop = Loop(engine, train_split, test_split, dataset.metadata, keeper, display)

@@ -1,0 +1,169 @@
+"""`halfwave plan RECIPE`: will it fit, how fast will it be, and is half precision safe, before anything is run."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from rich.table import Table
+from tyro.conf import Positional
+
+from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
+from halfwave.errors import UsageError
+from halfwave.models.recipes import get_recipe
+from halfwave.planner import Roofline, Stopwatch, get_device
+from halfwave.planner.paper_memory import PaperRow, paper_tables
+from halfwave.planner.roofline import Clock
+from halfwave.planner.sizes import format_bytes, parse_bytes
+from halfwave.planner.verdicts import Verdict, judge
+
+
+@dataclass
+class Plan:
+    """Peak memory, largest batch, relative time and precision of each policy, planned without running the model."""
+
+    recipe: Positional[str] = ""
+    """Name of a recipe: darcy, darcy-paper, ..."""
+    batch: int | None = None
+    """Samples of a batch; by default the recipe's."""
+    grid: int | None = None
+    """Points a side; by default the recipe's."""
+    device: str = "rtx-3090-ti"
+    """A device of the table of peak rates: rtx-3090-ti (the paper's), a100-40gb, h100-sxm, v100, ..."""
+    device_memory: str | None = None
+    """Memory of the device, such as 24GiB; by default that of the table."""
+    measure: bool = False
+    """Plan for this machine, with operators measured on it (eager), in place of a device of the table."""
+    dtype: str | None = None
+    """What half means: fp16 or bf16; by default what the device does fast."""
+    recompute: bool = False
+    """Blocks recompute their activations."""
+    arguments: tuple[str, ...] = ()
+    """Arguments of the model to change, as KEY=VALUE: hidden_channels=64 n_modes=[32,32]."""
+    json: bool = False
+    """Print JSON in place of the table."""
+    paper: bool = False
+    """The paper's memory tables from plans at its own sizes, beside its figures (no recipe)."""
+
+    def run(self) -> None:
+        if self.paper:
+            self._paper()
+            return
+        recipe = as_usage(lambda: get_recipe(self.recipe))
+        batch = int(recipe.training.get("batch_size", 8)) if self.batch is None else self.batch
+        if batch < 1:
+            raise UsageError(f"--batch must be at least 1, got {batch}")
+        kind, memory, clock, name = self._target()
+        found = as_usage(
+            lambda: list(
+                judge(
+                    recipe,
+                    batch,
+                    self.grid,
+                    memory,
+                    kind,
+                    clock,
+                    arguments=parse_pairs(self.arguments, "--arguments"),
+                    dtype=self.dtype,
+                    recompute=self.recompute,
+                )
+            )
+        )
+        if self.json:
+            print(json.dumps(self._record(batch, kind, memory, clock, found), indent=2))
+            return
+        title = f"{recipe.name}, batch {batch} on {name} ({format_bytes(memory)})"
+        console = results_console()
+        console.print(plan_table(found, title))
+        console.print(
+            f"memory: live tensors at the peak. The device also needs its context, workspaces and a margin "
+            f"({format_bytes(found[0].needed_bytes - found[0].peak_bytes)} for {found[0].policy}), which the largest "
+            f"batch and the verdict count.\n"
+            f"time: {clock.describe()}, eager, relative to full.\n"
+            f"rounding, grid: of one Fourier coefficient, relative to max |v|: a bound on rounding in the transform, "
+            f"and what the grid costs the worst field with Lipschitz constant 2 max |v|. Smooth fields lose less to "
+            f"the grid: where rounding matters, measure it on data (halfwave.certify)."
+        )
+
+    def _target(self) -> tuple[str, int, Clock, str]:
+        """Kind of device, its memory, its clock and its name."""
+        if not self.measure:
+            device = as_usage(lambda: get_device(self.device))
+            given = self.device_memory
+            return device.kind, device.memory if given is None else self._memory(given), Roofline(device), device.name
+        kind = "cuda" if torch.cuda.is_available() else "cpu"
+        present = torch.cuda.mem_get_info()[1] if kind == "cuda" else _physical_memory()
+        memory = present if self.device_memory is None else self._memory(self.device_memory)
+        return kind, memory, Stopwatch(kind), "this machine"
+
+    @staticmethod
+    def _memory(given: str) -> int:
+        return as_usage(lambda: parse_bytes(given))
+
+    def _record(self, batch: int, kind: str, memory: int, clock: Clock, found: list[Verdict]) -> dict[str, Any]:
+        return {
+            "recipe": self.recipe,
+            "batch": batch,
+            "grid": self.grid,
+            "device": kind,
+            "memory_bytes": memory,
+            "clock": clock.describe(),
+            "policies": [verdict.to_dict() for verdict in found],
+        }
+
+    def _paper(self) -> None:
+        rows: list[PaperRow] = []
+        log = log_console()
+        for row in paper_tables():
+            if not rows or rows[-1].table != row.table:
+                log.print(f"planning the paper's table of {row.table}", soft_wrap=True)
+            rows.append(row)
+        if self.json:
+            print(json.dumps([row.to_dict() for row in rows], indent=2))
+            return
+        console = results_console()
+        console.print(paper_table(rows))
+        for reason in dict.fromkeys(row.reason for row in rows):
+            which = ", ".join(dict.fromkeys(f"{row.table} of {row.dataset}" for row in rows if row.reason == reason))
+            console.print(f"{which}: {reason}", markup=False)
+
+
+def plan_table(found: list[Verdict], title: str) -> Table:
+    """One row for each policy."""
+    table = Table("policy", "memory", "max batch", "time", "rounding", "grid", "verdict", title=title)
+    for row in found:
+        table.add_row(
+            row.policy,
+            format_bytes(row.peak_bytes),
+            str(row.largest_batch),
+            f"{row.relative_time:.2f}x",
+            f"{row.precision_error:.1e}",
+            f"{row.grid_error:.1e}",
+            row.verdict,
+        )
+    return table
+
+
+def paper_table(rows: list[PaperRow]) -> Table:
+    """The paper's figures and the planned ones, in MB and relative to the reference of each table."""
+    title = "the paper's memory tables (MB) and plans at its sizes"
+    table = Table("table", "dataset", "setting", "paper", "of ref.", "planned", "of ref.", title=title)
+    for row in rows:
+        table.add_row(
+            row.table,
+            row.dataset,
+            row.setting,
+            "-" if row.paper_mb is None else f"{row.paper_mb:.0f}",
+            "-" if row.paper_ratio is None else f"{row.paper_ratio:.2f}",
+            f"{row.planned_mb:.0f}",
+            f"{row.planned_ratio:.2f}",
+            end_section=False,
+        )
+    return table
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,71 @@
+"""`halfwave report`: all results of a scale as one page, with the paper's figures beside ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from halfwave.commands.common import as_usage, log_console, results_console
+from halfwave.errors import InputError
+from halfwave.experiments.experiment import Scale, check_scale
+from halfwave.experiments.gather import command_for, gather, scales_present
+from halfwave.experiments.registry import available, get_experiment
+from halfwave.report.evidence import SIGNS, Evidence
+from halfwave.report.evidence_files import EvidenceFiles
+
+_PAGES = (".html", ".htm")
+
+
+@dataclass
+class Report:
+    """Gathers the results of a scale into one HTML page that needs no network, Markdown with plots, and one CSV."""
+
+    scale: str = ""
+    """smoke, small or paper; without it the largest that has results."""
+    results: Path = Path("results")
+    """Where `halfwave reproduce` put them."""
+    out: Path | None = None
+    """The page (.html), or a folder for report.html; .md, .csv and plots/ go beside it. RESULTS/SCALE without it."""
+
+    def run(self) -> None:
+        experiments = [get_experiment(name) for name in available()]
+        present = scales_present(experiments, self.results)
+        scale = self._scale(present)
+        evidence = gather(experiments, scale, self.results)
+        files = EvidenceFiles(self._page(scale))
+        files.write(evidence)
+        log = log_console()
+        for finding in evidence.untrusted:
+            log.print(f"{finding.name}: {finding.problem}", soft_wrap=True, markup=False)
+        others = [other for other in present if other != scale]
+        if others and not self.scale:
+            log.print(f"scale {scale}; there are results of {' and '.join(others)} too (--scale)", soft_wrap=True)
+        _show(evidence, files)
+
+    def _scale(self, present: list[Scale]) -> Scale:
+        """The scale asked for, or the largest present; InputError that says what to run where it has no results."""
+        asked = as_usage(lambda: check_scale(self.scale)) if self.scale else None
+        if asked in present:
+            return asked
+        if asked is None and present:
+            return present[0]
+        where, wanted = (self.results / asked, asked) if asked else (self.results, "smoke")
+        raise InputError(f"no results in {where}: run `{command_for('all', wanted, self.results)}` first")
+
+    def _page(self, scale: Scale) -> Path:
+        out = self.out or self.results / scale
+        return out if out.suffix in _PAGES else out / "report.html"
+
+
+def _show(evidence: Evidence, files: EvidenceFiles) -> None:
+    """The overview, and where everything is."""
+    console = results_console()
+    table = Table("experiment", "verdict", title=f"results at scale {evidence.scale}")
+    for finding in evidence.findings:
+        table.add_row(finding.name, f"{SIGNS[finding.status]} {finding.status}")
+    console.print(table)
+    console.print(", ".join(f"{count} {status}" for status, count in evidence.counts.items()))
+    written = f"page: {files.page}, text: {files.markdown}, table: {files.table}, plots: {files.plots}"
+    console.print(written, soft_wrap=True, markup=False)

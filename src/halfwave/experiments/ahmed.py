@@ -1,0 +1,20 @@
+"""ahmed: test error over the epochs of GINO on the Ahmed body, full against mixed precision."""
+
+from __future__ import annotations
+
+from halfwave.experiments.experiment import Experiment
+from halfwave.experiments.learning_curves import MEASURES, curves, measure_curve, summarise_curves
+
+NOTES = ("Ahmed bodies here are generated shapes with the pressure of a panel method, in the paper's format.",)
+
+EXPERIMENT = Experiment(
+    name="ahmed",
+    source="Figure 'Test L2 error curves for GINO on the Ahmed-body', appendix 'Ahmed-Body CFD Experiment'",
+    question="Does mixed precision learn as well as full precision on the largest geometry?",
+    claim="Test errors of mixed precision follow full precision's on the Ahmed body too.",
+    measures=MEASURES,
+    configurations=lambda scale: curves(("ahmed",), scale),
+    measure=measure_curve,
+    summarise=lambda rows: summarise_curves(rows, NOTES),
+    trainings=lambda curve: (curve.training,),
+)

@@ -1,0 +1,130 @@
+"""gather: what the result files of a scale say, for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from halfwave.errors import InputError
+from halfwave.experiments.experiment import SCALES, Experiment, Scale, scalars
+from halfwave.experiments.lab import Training
+from halfwave.experiments.results import Results, read_results
+from halfwave.experiments.runner import summarise
+from halfwave.report.evidence import Evidence, Finding
+
+_MOST_VALUES = 12
+
+
+def scales_present(experiments: Iterable[Experiment], directory: str | Path) -> list[Scale]:
+    """Scales of which DIRECTORY has at least one result file, the largest first."""
+    names = [experiment.name for experiment in experiments]
+    return [s for s in reversed(SCALES) if any((Path(directory) / s / f"{name}.csv").exists() for name in names)]
+
+
+def gather(experiments: Sequence[Experiment], scale: Scale, directory: str | Path) -> Evidence:
+    """The evidence of a scale. What is not whole, not readable or changed by hand is said and not summarised."""
+    return Evidence(scale, tuple(_finding(experiment, scale, Path(directory)) for experiment in experiments))
+
+
+def command_for(name: str, scale: Scale, directory: str | Path) -> str:
+    """The command that makes a result, or goes on with it."""
+    where = "" if Path(directory) == Path("results") else f" --out {directory}"
+    return f"halfwave reproduce {name} --scale {scale}{where}"
+
+
+def _finding(experiment: Experiment, scale: Scale, directory: Path) -> Finding:
+    def finding(status: str, **values: Any) -> Finding:
+        command = command_for(experiment.name, scale, directory)
+        texts = (experiment.name, experiment.source, experiment.question, experiment.claim)
+        return Finding(*texts, command, status, **values)
+
+    try:
+        results = read_results(experiment, scale, directory)
+    except InputError as error:
+        return finding("unreadable", problem=f"{error}.")
+    if not results.rows:
+        return finding("missing", problem="There is no result at this scale.")
+    if results.edited:
+        return finding("changed by hand", problem=_edits(results))
+    if results.missing:
+        return finding("incomplete", problem=f"{results.state} configurations are measured.")
+    try:
+        summary = summarise(results)
+    except Exception as error:  # one file that its experiment cannot read must not hide the other 26
+        return finding("unreadable", problem=f"{results.csv} cannot be summarised: {type(error).__name__}: {error}.")
+    return finding(
+        summary.verdict.status,
+        summary=summary,
+        setting=tuple(describe_setting(experiment, scale)),
+        machines=tuple(dict.fromkeys(map(describe_machine, _environments(results)))),
+        dates=tuple(sorted(entry["date"] for entry in results.record["rows"].values())),
+        seconds=results.seconds,
+    )
+
+
+def _edits(results: Results) -> str:
+    rows = ", ".join(repr(key) for key in results.edited[:3]) + (", ..." if len(results.edited) > 3 else "")
+    why = f"{results.csv} was changed by hand (checksums differ) at {rows}"
+    return f"{why}: none of it is shown until it is measured again."
+
+
+def _environments(results: Results) -> list[Mapping[str, Any]]:
+    """Those that the rows of the file were measured in."""
+    used = {entry["environment"] for key, entry in results.record["rows"].items() if key in results.rows}
+    return [results.record["environments"][index] for index in sorted(used)]
+
+
+def describe_machine(environment: Mapping[str, Any]) -> str:
+    """An environment of a record in one line: processor, system, versions, commit."""
+    git = environment.get("git") or {}
+    commit = f" at commit {git['commit'][:10]}" + (" with changes" if git.get("changed") else "") if git else ""
+    parts = [
+        f"{environment.get('cpu')}, {environment.get('cores')} cores",
+        environment.get("gpu") or "no GPU",
+        environment.get("platform"),
+        f"Python {environment.get('python')}",
+        f"torch {environment.get('packages', {}).get('torch')}",
+        f"halfwave {environment.get('halfwave')}{commit}",
+    ]
+    return "; ".join(str(part) for part in parts)
+
+
+def describe_setting(experiment: Experiment, scale: Scale) -> list[str]:
+    """What a scale of an experiment measures: its points, and the trainings behind them, one line for each problem."""
+    configurations = list(experiment.keyed(scale).values())
+    points = _varied([scalars(configuration) for configuration in configurations])
+    lines = [f"{len(configurations)} measured points: {points}"]
+    problems: dict[str, list[Training]] = {}
+    for configuration in configurations:
+        for training in experiment.trainings(configuration):
+            problems.setdefault(_data(training), []).append(training)
+    return lines + [f"{data}; {_trainings(trainings)}" for data, trainings in problems.items()]
+
+
+def _data(training: Training) -> str:
+    recipe = training.recipe
+    parameters = ", ".join(f"{name}={value}" for name, value in recipe.parameters.items())
+    return f"{recipe.generator}({parameters}), {recipe.n_train} train and {recipe.n_test} test samples"
+
+
+def _trainings(trainings: Sequence[Training]) -> str:
+    """Model, settings, precisions and seeds; what differs between the trainings as a list of its values."""
+    settings = [{**t.recipe.training, **t.changes} for t in trainings]
+    arguments = [{**t.recipe.arguments, **s.pop("arguments", {})} for t, s in zip(trainings, settings, strict=True)]
+    models = " or ".join(dict.fromkeys(training.recipe.model for training in trainings))
+    runs = [{"precision": training.precision, "seed": training.seed} for training in trainings]
+    return f"{models}({_varied(arguments)}); {_varied(settings)}; {_varied(runs)}"
+
+
+def _varied(mappings: Sequence[Mapping[str, Any]]) -> str:
+    """``{"a": 1, "b": 2}`` and ``{"a": 1, "b": 3}`` as "a=1, b=2|3"."""
+    values: dict[str, dict[str, None]] = {}
+    for mapping in mappings:
+        for name, value in mapping.items():
+            values.setdefault(name, {})[str(value)] = None
+    return ", ".join(f"{name}={_shortened(list(found))}" for name, found in values.items())
+
+
+def _shortened(values: list[str]) -> str:
+    return "|".join(values if len(values) <= _MOST_VALUES else [*values[: _MOST_VALUES - 1], "...", values[-1]])

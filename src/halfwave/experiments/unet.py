@@ -1,0 +1,157 @@
+"""unet: error and memory of FNO in mixed precision against a U-Net with AMP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
+from halfwave.experiments.lab import Lab, Training
+from halfwave.experiments.methods import SEEDS, deviation, errors_of, mean, select, with_deviation
+from halfwave.experiments.problems import TITLES, problem
+from halfwave.models.recipes import Recipe
+from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+
+PROBLEMS = ("navier-stokes", "darcy")
+METHODS = {"FNO": ("full", "mixed"), "UNet": ("full", "amp")}
+LABELS = {
+    ("FNO", "full"): "full FNO",
+    ("FNO", "mixed"): "mixed FNO (the method)",
+    ("UNet", "full"): "full U-Net",
+    ("UNet", "amp"): "U-Net with AMP",
+}
+# L2 error in full and in the lower precision, and percent of memory that the latter saves.
+PAPER = {
+    ("navier-stokes", "FNO"): (0.003, 0.004, 50.4),
+    ("navier-stokes", "UNet"): (0.111, 0.111, 20.9),
+    ("darcy", "FNO"): (0.01, 0.007, 25.8),
+    ("darcy", "UNet"): (0.024, 0.022, 24.9),
+}
+UNET: dict[Scale, dict[str, Any]] = {
+    "smoke": {"hidden_channels": 4, "n_levels": 2},
+    "small": {"hidden_channels": 16, "n_levels": 3},
+    "paper": {"hidden_channels": 64, "n_levels": 4},
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training of one of the two models."""
+
+    problem: str
+    model: str
+    method: str
+    seed: int
+    training: Training
+
+
+def configurations(scale: Scale) -> list[Trial]:
+    return [
+        Trial(name, model, method, seed, Training(_recipe(name, model, scale), method, seed))
+        for name in PROBLEMS
+        for model, methods in METHODS.items()
+        for method in methods
+        for seed in SEEDS[scale]
+    ]
+
+
+def _recipe(name: str, model: str, scale: Scale) -> Recipe:
+    """The problem as it is, or with a U-Net at the learning rate that suits it."""
+    recipe = problem(name, scale)
+    if model == "FNO":
+        return recipe
+    training = {**recipe.training, "learning_rate": 1e-3}
+    return replace(recipe, name=f"{name}-unet-{scale}", model=model, arguments=UNET[scale], training=training)
+
+
+def measure(trial: Trial, lab: Lab) -> list[dict[str, Any]]:
+    trained = lab.train(trial.training)
+    memory = trained.epochs[0] if trained.epochs else {"peak_memory_bytes": None, "activation_bytes": None}
+    columns = ("peak_memory_bytes", "activation_bytes")
+    return [{**errors_of(trained), **{name: memory[name] for name in columns}}]
+
+
+def summarise(rows: list[Row]) -> Summary:
+    problems = tuple(dict.fromkeys(row["problem"] for row in rows))
+    lines = tuple(_line(rows, name, model, place) for name in problems for model in METHODS for place in range(2))
+    return Summary(
+        Comparison(
+            ("dataset", "model"), ("error, L2", "memory reduction, %", "memory, MB", "activation reduction, %"), lines
+        ),
+        (_error_panel(rows, problems), _memory_panel(rows, problems)),
+        Verdict((*(_better(rows, name) for name in problems), *(_leaner(rows, name) for name in problems))),
+        ("Memory is the largest sum of live tensors in a training step; the paper's is that of a GPU.",),
+    )
+
+
+def _found(rows: list[Row], name: str, model: str, method: str) -> list[Row]:
+    return select(rows, problem=name, model=model, method=method)
+
+
+def _reduction(rows: list[Row], name: str, model: str, column: str = "peak_memory_bytes") -> float:
+    """Percent of the memory in full that the model's lower precision saves."""
+    full, low = (_found(rows, name, model, method)[0][column] for method in METHODS[model])
+    return 100 * (1 - low / full)
+
+
+def _better(rows: list[Row], name: str) -> Check:
+    fno, unet = (mean(_found(rows, name, model, methods[1]), "l2") for model, methods in METHODS.items())
+    if fno is None or unet is None:
+        return Check(False, f"on {TITLES[name]} a training diverged")
+    clause = f"on {TITLES[name]} the error of mixed FNO is {fno:.3g} and that of the U-Net with AMP {unet:.3g}"
+    return Check(fno < unet, clause)
+
+
+def _leaner(rows: list[Row], name: str) -> Check:
+    fno, unet = (_reduction(rows, name, model) for model in METHODS)
+    return Check(fno > unet, f"its memory falls by {fno:.0f}%, the U-Net's by {unet:.0f}% ({TITLES[name]})")
+
+
+def _line(rows: list[Row], name: str, model: str, place: int) -> Line:
+    method = METHODS[model][place]
+    found = _found(rows, name, model, method)
+    paper = PAPER[name, model]
+    saved = None if place == 0 else _reduction(rows, name, model)
+    activations = None if place == 0 else _reduction(rows, name, model, "activation_bytes")
+    return Line(
+        (TITLES[name], LABELS[model, method]),
+        (paper[place], None if place == 0 else paper[2], None, None),
+        (with_deviation(found, "l2"), saved, found[0]["peak_memory_bytes"] / 1e6, activations),
+    )
+
+
+def _error_panel(rows: list[Row], problems: tuple[str, ...]) -> Panel:
+    series = []
+    for (model, method), label in LABELS.items():
+        found = [(TITLES[name], _found(rows, name, model, method)) for name in problems]
+        known = [(title, value, deviation(r, "l2")) for title, r in found if (value := mean(r, "l2")) is not None]
+        x, y, bars = zip(*known, strict=True) if known else ((), (), ())
+        series.append(Series(label, x, y, "bars", error=bars))
+    return Panel("error", "", "test error, L2", tuple(series), ylog=True)
+
+
+def _memory_panel(rows: list[Row], problems: tuple[str, ...]) -> Panel:
+    titles = tuple(TITLES[name] for name in problems)
+    bars = tuple(
+        Series(label, titles, tuple(_reduction(rows, name, model) for name in problems), "bars")
+        for label, model in (("FNO, full to mixed", "FNO"), ("U-Net, full to AMP", "UNet"))
+    )
+    return Panel("memory reduction", "", "%", bars)
+
+
+EXPERIMENT = Experiment(
+    name="unet",
+    source="Table 'Comparison of L2 error and memory reduction with U-Nets'",
+    question="How do FNO in mixed precision and a U-Net with AMP compare, in error and in memory?",
+    claim="FNO has the lower error, and the method saves more of its memory than AMP saves of a U-Net's.",
+    measures=(
+        Measure("l2", "relative L2 error on the test split"),
+        Measure("h1", "relative H1 error on the test split"),
+        Measure("peak_memory_bytes", "largest sum of live tensors in a training step"),
+        Measure("activation_bytes", "without parameters, gradients, optimizer state and batch"),
+    ),
+    configurations=configurations,
+    measure=measure,
+    summarise=summarise,
+    trainings=lambda trial: (trial.training,),
+)

@@ -1,0 +1,57 @@
+"""`halfwave plan`: one table, JSON, and one line for nonsense."""
+
+import json
+
+import pytest
+
+from halfwave.planner import largest_batch, plan_memory
+from halfwave.planner.work import recipe_work
+
+SMALL = ("n_layers=1", "hidden_channels=8", "n_modes=[8,8]")
+ASKED = ["plan", "demo", "--batch", 8, "--grid", 32, "--device-memory", "1GiB", "--arguments", *SMALL]
+
+
+def test_one_row_for_each_policy(command):
+    code, out, _ = command(*ASKED)
+    assert code == 0
+    for name in ("full", "amp", "half", "mixed"):
+        assert f"│ {name} " in out
+    assert "rtx-3090-ti (1 GiB)" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_figures_are_those_of_the_library(command):
+    code, out, _ = command(*ASKED, "--json", "--device", "v100")
+    assert code == 0
+    record = json.loads(out)
+    mixed = record["policies"][-1]
+    work = recipe_work("demo", 32, {"n_layers": 1, "hidden_channels": 8, "n_modes": [8, 8]})
+    assert mixed["policy"] == "mixed"
+    assert mixed["peak_bytes"] == plan_memory(work.model, work.inputs(8), policy="mixed", device="cuda").peak_bytes
+    assert mixed["largest_batch"] == largest_batch(work, "1GiB", "mixed", device="cuda")
+    assert mixed["verdict"] == "fits"
+    assert record["policies"][0]["relative_time"] == 1.0
+
+
+def test_a_batch_that_does_not_fit(command):
+    _, out, _ = command(*ASKED, "--batch", 16384, "--json")
+    assert {policy["verdict"] for policy in json.loads(out)["policies"]} == {"does not fit"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["demo", "--device-memory", "24 parsecs"], "unknown unit 'parsecs'"),
+        (["nonsense"], "unknown recipe 'nonsense': expected one of demo"),
+        (["demo", "--batch", 0], "--batch must be at least 1, got 0"),
+        (["demo", "--device", "h300"], "unknown device 'h300': expected one of v100"),
+        (["demo", "--grid", 2], "too small"),
+        (["demo", "--dtype", "fp7"], "fp7"),
+    ],
+)
+def test_bad_input_is_one_line(command, options, message):
+    code, out, err = command("plan", *options)
+    assert code == 2
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert not out

@@ -1,0 +1,28 @@
+"""Every experiment at scale smoke: it runs, says something, can be drawn, and is not measured twice."""
+
+import pytest
+
+from halfwave.experiments.registry import available, get_experiment
+from halfwave.experiments.runner import run, summarise
+from halfwave.report.figures import draw
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One for all, so that a training that several experiments need is run once."""
+    return tmp_path_factory.mktemp("results")
+
+
+@pytest.mark.parametrize("name", available())
+def test_an_experiment_runs_and_speaks(folder, name):
+    experiment = get_experiment(name)
+    assert experiment.name == name
+    results = run(experiment, "smoke", folder)
+    summary = summarise(results)
+    assert summary.comparison.rows
+    assert summary.verdict.sentence.endswith(".")
+    if summary.panels:
+        assert draw(summary.panels).startswith(b"\x89PNG")
+    written = results.csv.stat().st_mtime_ns
+    run(experiment, "smoke", folder, say=pytest.fail)
+    assert results.csv.stat().st_mtime_ns == written
