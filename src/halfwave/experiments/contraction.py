@@ -42,7 +42,7 @@ def configurations(scale: Scale) -> list[Options]:
 def measure(options: Options, lab: Lab) -> list[dict[str, Any]]:
     contraction = CPContraction(Block(options.modes, options.channels, options.batch))
     plans = {option: contraction.plan(option) for option in OPTIONS}
-    forward = {option: _forward(contraction, plan) for option, plan in plans.items()}
+    forward: dict[str, Callable[[], object]] = {option: _forward(contraction, plan) for option, plan in plans.items()}
     peaks = {option: _peak_bytes(contraction, plan) for option, plan in plans.items()}
     seconds = take_turns(forward, options.turns)
     paper = CPContraction(PAPER_BLOCK, "meta")

@@ -87,11 +87,7 @@ def summarise(rows: list[Row]) -> Summary:
     means = [row["largest_coefficient"] for row in by_backend["gemm"]]
     grids = tuple(row["resolution"] for row in by_backend["fft"])
     limit = get_format(HALF).largest
-    errors = tuple(
-        Series(backend, *zip(*points, strict=True))
-        for backend, found in by_backend.items()
-        if (points := [(r["resolution"], r["transform_error"]) for r in found if r["transform_error"] is not None])
-    )
+    errors = tuple(_errors(backend, found) for backend, found in by_backend.items())
     return Summary(
         Comparison(
             ("points a side", "backend"),
@@ -119,6 +115,12 @@ def summarise(rows: list[Row]) -> Summary:
             "grids without a train loss in one forward transform only.",
         ),
     )
+
+
+def _errors(backend: str, found: list[Row]) -> Series:
+    """Of the grids on which nothing overflowed."""
+    finite = [row for row in found if row["transform_error"] is not None]
+    return Series(backend, tuple(row["resolution"] for row in finite), tuple(row["transform_error"] for row in finite))
 
 
 def _line(row: Row) -> Line:

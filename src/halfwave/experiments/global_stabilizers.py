@@ -74,7 +74,7 @@ def _trace(training: Training, lab: Lab) -> list[dict[str, Any]]:
     assert isinstance(dataset, Dataset)
     engine = build_engine(config, dataset)
     order = cut(epoch_order(config.seed, 0, len(dataset.train)), config.batch_size)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for start in range(0, len(order), config.accumulate):
         group = [Batch(*dataset.train[indices]) for indices in order[start : start + config.accumulate]]
         update = engine.update(group, sum(len(batch.x) for batch in group))

@@ -14,7 +14,7 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import ROUNDED
 from halfwave.experiments.problems import problem
-from halfwave.planner.observe import observe
+from halfwave.planner.observe import core_of, observe
 from halfwave.precision import get_stabilizer
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
@@ -45,10 +45,8 @@ def measure(trained: Trained, lab: Lab) -> list[dict[str, Any]]:
         raise RuntimeError(f"{trained.model} diverged: {run.reason}")
     dataset = lab.dataset(trained.training.recipe)
     assert isinstance(dataset, Dataset)
-    operator = run.operator()
     x = dataset.test[: min(SAMPLES, len(dataset.test))][0]
-    normalizer = operator.x_normalizer
-    seen = observe(operator.model, x if normalizer is None else normalizer.encode(x))
+    seen = observe(*core_of(run.operator(), x))
     fields = {name.removesuffix(".conv"): v.double() for name, v in seen.inputs.items() if name.endswith(".conv")}
     return [
         {"block": number, "stabilizer": name, **row}
