@@ -26,8 +26,7 @@ ALL = "all"
 class Reproduce:
     """Measures the tables and figures of the paper; without a name, lists them.
 
-    Results go to OUT/SCALE/NAME.csv. What is there already is not measured
-    again: the same command goes on where it was interrupted.
+    What OUT/SCALE/NAME.csv holds is not measured again: a stopped run goes on.
     """
 
     name: Positional[str] = ""
