@@ -27,7 +27,7 @@ What experiments share, so that nothing is made twice:
 - `lab.compare({label: training}, steps)`: memory counted and steps timed in turn, without training. One configuration
   should hold all that takes turns, and return one row for each.
 - `methods`: means over seeds, and `check_close`, the one way to say that an error is no worse than full's;
-  `learning_curves`, `budgets` (equal epochs, equal time), `paper_sizes.planned_bytes` (memory where no small machine goes).
+  `learning_curves`; `budgets` (equal epochs, equal time); `paper_sizes.planned_bytes` (memory at the paper's sizes).
 - `halfwave.training`: `LiveBytes`, `measure_step`, `evaluate` (with a resolution), `samples_per_second`.
 
 Budgets: at `smoke` an experiment takes 5 to 10 seconds and shows that it runs; at `small` about 100 seconds on two

@@ -26,7 +26,7 @@ METHODS = ("full", "mixed")
 PARTS = (8, 4, 2, 1)
 PAPER_GRID = 128
 FLAT = 5.0  # percent between half of the grid's modes and all of them
-SEEDS: dict[Scale, tuple[int, ...]] = {"smoke": (0,), "small": (0, 1), "paper": (0, 1, 2)}
+SEEDS: dict[Scale, tuple[int, ...]] = {"smoke": (0,), "small": (0,), "paper": (0, 1, 2)}
 
 
 @dataclass(frozen=True)

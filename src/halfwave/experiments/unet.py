@@ -28,6 +28,8 @@ PAPER = {
     ("darcy", "FNO"): (0.01, 0.007, 25.8),
     ("darcy", "UNet"): (0.024, 0.022, 24.9),
 }
+# FNO's trainings are those of 'overview'; a U-Net's error is so far from theirs that one seed tells it.
+UNET_SEEDS: dict[Scale, tuple[int, ...]] = {"smoke": (0,), "small": (0,), "paper": (0, 1, 2)}
 UNET: dict[Scale, dict[str, Any]] = {
     "smoke": {"hidden_channels": 4, "n_levels": 2},
     "small": {"hidden_channels": 16, "n_levels": 3},
@@ -52,7 +54,7 @@ def configurations(scale: Scale) -> list[Trial]:
         for name in PROBLEMS
         for model, methods in METHODS.items()
         for method in methods
-        for seed in SEEDS[scale]
+        for seed in (SEEDS if model == "FNO" else UNET_SEEDS)[scale]
     ]
 
 
