@@ -26,7 +26,7 @@ COMMANDS = {
     "evaluate": "L2 and H1 errors of a trained operator, at any resolution",
     "predict": "apply a trained operator to the fields of a file",
     "bench": "this library against neuraloperator in one run, as ratios",
-    "plan": "will it fit, how fast, is half precision safe: before anything is run",
+    "plan": "will it fit, how fast, is half precision safe, before a run",
     "profile": "where time and memory of a training step go, by module, by kernel",
     "reproduce": "the tables and figures of the paper, measured here",
     "report": "all results as one page, the paper's figures beside ours",

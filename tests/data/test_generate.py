@@ -16,6 +16,7 @@ from halfwave.data import GENERATORS, PAPER_COUNTS, Darcy, build_generator, gene
 from halfwave.data.store import ShardStore, plan_tasks
 from halfwave.errors import InputError
 
+PATIENCE = 300  # seconds: never reached, except where something hangs
 SMALL = Darcy(resolution=12)
 COUNTS = {"n_train": 40, "n_test": 20}
 
@@ -28,16 +29,16 @@ if __name__ == "__main__":
 
 
 class Fine(Darcy):
-    """The same samples, saved four at a time."""
+    """The same samples, saved two at a time."""
 
-    chunk = 4
+    chunk = 2
 
 
 class Slow(Fine):
-    """Slow enough to be killed between two shards."""
+    """Slow enough to be killed between two shards, even by a test that has to wait for its turn on the machine."""
 
     def samples(self, seed, split, indices):
-        time.sleep(0.05)
+        time.sleep(0.08)
         return super().samples(seed, split, indices)
 
 
@@ -116,7 +117,7 @@ def test_two_ranks_under_torchrun_give_the_same_bytes(reference, tmp_path):
     script = tmp_path / "make.py"
     script.write_text(SCRIPT)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
-    subprocess.run([*torchrun, script, tmp_path / "d.h5", "1"], check=True, timeout=120, capture_output=True)
+    subprocess.run([*torchrun, script, tmp_path / "d.h5", "1"], check=True, timeout=PATIENCE, capture_output=True)
     assert_same(reference, tmp_path / "d.h5")
 
 
@@ -133,13 +134,13 @@ def test_killed_five_times_and_resumed(reference, tmp_path):
         process.kill()
         process.join()
         left = len(list(partial.glob("t*.npz")))
-        assert left < 15
+        assert left < 30
     assert_same(reference, generate(Fine(resolution=12), target, **COUNTS))
     assert [file.name for file in tmp_path.iterdir()] == ["d.h5"]
 
 
 def wait_for_shards(partial, count):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while len(list(partial.glob("t*.npz"))) < count:
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -217,7 +218,7 @@ def test_two_runs_of_the_same_call_do_not_disturb_each_other(reference, tmp_path
         run.start()
         time.sleep(0.2)
     for run in runs:
-        run.join(60)
+        run.join(PATIENCE)
     assert [run.exitcode for run in runs] == [0, 0]
     assert_same(reference, tmp_path / "d.h5")
 
@@ -235,6 +236,23 @@ def test_shards_dropped_by_a_faster_run_while_one_is_written_are_no_error(tmp_pa
     monkeypatch.setattr(np, "savez", overtaken)
     assert_same(path, generate(SMALL, tmp_path / "d.h5", **COUNTS))
     assert not (tmp_path / "d.h5.partial").exists()
+
+
+def test_a_run_that_begins_while_another_one_finishes_ends_well(tmp_path, monkeypatch):
+    path = generate(SMALL, tmp_path / "first" / "d.h5", **COUNTS)
+
+    def overtaken(store):
+        shutil.copy(path, store.path)
+        raise InputError("cannot read identity.json: No such file or directory")
+
+    monkeypatch.setattr(ShardStore, "open", overtaken)
+    assert_same(path, generate(SMALL, tmp_path / "d.h5", **COUNTS))
+    with pytest.raises(InputError, match=r"identity\.json"):
+        generate(SMALL, tmp_path / "other.h5", n_train=1, n_test=1)  # what is there is not this call's
+
+
+def test_no_shards_are_done_where_there_is_no_directory(tmp_path):
+    assert ShardStore(tmp_path / "d.h5", {}).done(plan_tasks({"train": 2, "test": 1}, 1)) == 0
 
 
 def test_shards_removed_by_hand_end_the_run(tmp_path):

@@ -8,6 +8,7 @@ from halfwave.experiments import (
     factorization,
     frequency_modes,
     learning_curves,
+    memory,
     overview,
     precision_schedule,
     super_resolution,
@@ -22,6 +23,7 @@ from halfwave.experiments.registry import get_experiment
 
 GROUP = (
     "overview",
+    "memory",
     "throughput",
     "error-curves",
     "ahmed",
@@ -97,6 +99,35 @@ def test_overview_needs_the_same_error_and_less_memory():
     lost = overview_rows()
     lost[2]["l2"] = None
     assert "lost on Navier-Stokes" in overview.summarise(lost).verdict.sentence
+
+
+def memory_rows(amp=0.9, half=0.7, mixed=0.5, measured=0.9):
+    shares = {"full": 1.0, "amp": amp, "half": half, "mixed": mixed}
+    return [
+        {
+            "problem": name,
+            "is_planned": name != "ahmed",
+            "method": method,
+            "peak_memory_bytes": 1e6 * (measured if method == "mixed" else 1.0),
+            "activation_bytes": 1e6,
+            "planned_bytes": 1e9 * share if name != "ahmed" else None,
+        }
+        for name in PROBLEMS
+        for method, share in shares.items()
+    ]
+
+
+def test_memory_is_judged_as_planned_and_as_measured():
+    summary = memory.summarise(memory_rows())
+    assert summary.verdict.status == "confirmed"
+    assert "+10.0 percentage points" in summary.verdict.sentence
+    lines = {line.labels: line for line in summary.comparison.lines}
+    assert lines["Navier-Stokes", "mixed (the method)"].paper[:2] == (4832.0, 50.4)
+    assert lines["Navier-Stokes", "mixed (the method)"].ours[:2] == pytest.approx((500.0, 50.0))
+    assert lines["Ahmed body", "mixed (the method)"].ours[0] is None
+    refused = ({"mixed": 0.6}, {"half": 0.55}, {"amp": 0.45}, {"measured": 1.1})
+    for change in refused:
+        assert memory.summarise(memory_rows(**change)).verdict.status == "not confirmed", change
 
 
 def curve_rows(final=1.0, lost=False):

@@ -1,5 +1,7 @@
 """The plan of a scale: every training once, its memory as the trainer then counts it."""
 
+from types import SimpleNamespace
+
 from halfwave.experiments.experiment import Experiment
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.plan import plan_trainings
@@ -23,6 +25,18 @@ def test_point_clouds_are_planned_without_memory():
     from halfwave.experiments.plan import _plan
     from halfwave.experiments.problems import problem
 
-    plan = _plan(Training(problem("car", "smoke"), "mixed"))
+    plan = _plan(Training(problem("car", "smoke"), "mixed"), {})
     assert plan.steps == 8
     assert plan.peak_bytes is None
+
+
+def test_seeds_share_the_count_of_a_step(monkeypatch):
+    from halfwave.experiments import plan
+    from halfwave.experiments.problems import problem
+
+    counted, counts = [], {}
+    measured = SimpleNamespace(peak_memory_bytes=2)
+    monkeypatch.setattr(plan, "count_step", lambda training: counted.append(training) or (1.0, measured))
+    trainings = [Training(problem("darcy", "smoke"), p, seed) for p in ("full", "mixed") for seed in (0, 1, 2)]
+    assert [plan._plan(training, counts).peak_bytes for training in trainings] == [2] * 6
+    assert [training.precision for training in counted] == ["full", "mixed"]

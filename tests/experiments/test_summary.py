@@ -61,3 +61,8 @@ def test_every_style_is_drawn_and_the_same_numbers_give_the_same_bytes():
     assert width > height > 500
     assert draw(panels(2.0)) == picture
     assert draw(panels(3.0)) != picture
+
+
+def test_an_axis_from_zero_shows_a_small_difference_as_small():
+    series = (Series("s", (1.0, 2.0), (9.0, 9.1)),)
+    assert draw([Panel("e", "x", "y", series, yzero=True)]) != draw([Panel("e", "x", "y", series)])

@@ -19,12 +19,6 @@ def test_half_settings_of_the_block_never_need_more() -> None:
     assert min(ratios.values()) == ratios["darcy", "HHH"]
 
 
-def test_both_in_half_need_less_than_weights_alone() -> None:
-    ratios = _ratios("weights")
-    assert ratios["navier-stokes", "weights and inputs"] < 1
-    assert ratios["darcy", "weights and inputs"] < 1
-
-
 def test_one_einsum_of_all_pairs_needs_most() -> None:
     ratios = _ratios("contraction")
     assert ratios["navier-stokes", "option A"] == 1.0

@@ -23,7 +23,7 @@ from halfwave.planner.verdicts import Verdict, judge
 
 @dataclass
 class Plan:
-    """Peak memory, largest batch, relative time and precision of each policy, planned without running the model."""
+    """Memory, largest batch, time and precision of each policy, before a run."""
 
     recipe: Positional[str] = ""
     """Name of a recipe: darcy, darcy-paper, ..."""
@@ -125,7 +125,8 @@ class Plan:
             print(json.dumps([row.to_dict() for row in rows], indent=2))
             return
         console = results_console()
-        console.print(paper_table(rows))
+        for name in dict.fromkeys(row.table for row in rows):
+            console.print(paper_table(name, [row for row in rows if row.table == name]))
         for reason in dict.fromkeys(row.reason for row in rows):
             which = ", ".join(dict.fromkeys(f"{row.table} of {row.dataset}" for row in rows if row.reason == reason))
             console.print(f"{which}: {reason}", markup=False)
@@ -147,20 +148,18 @@ def plan_table(found: list[Verdict], title: str) -> Table:
     return table
 
 
-def paper_table(rows: list[PaperRow]) -> Table:
-    """The paper's figures and the planned ones, in MB and relative to the reference of each table."""
-    title = "the paper's memory tables (MB) and plans at its sizes"
-    table = Table("table", "dataset", "setting", "paper", "of ref.", "planned", "of ref.", title=title)
+def paper_table(name: str, rows: list[PaperRow]) -> Table:
+    """The paper's figures and the planned ones, in MB and relative to the reference of the table."""
+    title = f"{name}: MB, and relative to {rows[0].reference}"
+    table = Table("dataset", "setting", "paper", "relative", "planned", "relative", title=title)
     for row in rows:
         table.add_row(
-            row.table,
             row.dataset,
             row.setting,
             "-" if row.paper_mb is None else f"{row.paper_mb:.0f}",
             "-" if row.paper_ratio is None else f"{row.paper_ratio:.2f}",
             f"{row.planned_mb:.0f}",
             f"{row.planned_ratio:.2f}",
-            end_section=False,
         )
     return table
 

@@ -20,7 +20,7 @@ _PAGES = (".html", ".htm")
 
 @dataclass
 class Report:
-    """Gathers the results of a scale into one HTML page that needs no network, Markdown with plots, and one CSV."""
+    """Gathers results into one HTML page, Markdown with plots, and one CSV."""
 
     scale: str = ""
     """smoke, small or paper; without it the largest that has results."""

@@ -24,9 +24,9 @@ ALL = "all"
 
 @dataclass
 class Reproduce:
-    """Measures the tables and figures of the paper; the same command goes on where it was interrupted.
+    """Measures the tables and figures of the paper; without a name, lists them.
 
-    Without a name, lists them. Results go to OUT/SCALE/NAME.csv; what is there already is not measured again.
+    What OUT/SCALE/NAME.csv holds is not measured again: a stopped run goes on.
     """
 
     name: Positional[str] = ""

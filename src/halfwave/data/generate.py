@@ -57,7 +57,13 @@ def generate(
     if force:
         path.unlink(missing_ok=True)
         store.discard()
-    store.open()
+    try:
+        store.open()
+    except InputError:
+        if not _same_data(read_metadata(path), metadata):  # not another run of the same call, which has just finished
+            raise
+        store.discard()
+        return path
     tasks = plan_tasks({"train": n_train, "test": n_test}, generator.chunk)
     rank, ranks = _rank()
     report = _reporter(store, tasks, progress)

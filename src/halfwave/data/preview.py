@@ -152,5 +152,8 @@ def _coarsen(points: np.ndarray, pressure: np.ndarray, rings: int, segments: int
 def _title(dataset: Dataset | PointDataset) -> str:
     metadata = dataset.metadata
     name = metadata.get("name") or metadata.get("format") or dataset.path.name
-    what = "clouds" if isinstance(dataset, PointDataset) else " x ".join(map(str, dataset.grid))
+    if isinstance(dataset, PointDataset):
+        what = f"{len(dataset.train[0].points):,} points"
+    else:
+        what = " x ".join(map(str, dataset.grid))
     return f"{name}: {dataset.n_train} train, {dataset.n_test} test, {what}"

@@ -85,7 +85,10 @@ class ShardStore:
 
     def done(self, tasks: list[Task]) -> int:
         """How many samples of `tasks` are safely on disk."""
-        present = {entry.name for entry in self.directory.iterdir()} if self.directory.is_dir() else set()
+        try:
+            present = {entry.name for entry in self.directory.iterdir()}
+        except FileNotFoundError:  # another process has finished the dataset, at this very moment perhaps
+            return 0
         return sum(len(task) for task in tasks if self.shard(task).name in present)
 
     def has(self, task: Task) -> bool:

@@ -45,9 +45,9 @@ def configurations(scale: Scale) -> list[Step]:
 
 
 def measure(step: Step, lab: Lab) -> list[dict[str, Any]]:
-    _, measured = count_step(step.training, POLICIES[step.half])
+    _, planned = count_step(step.training, POLICIES[step.half], "cuda")
     return [
-        {"peak_memory_bytes": measured.peak_memory_bytes, "activation_bytes": measured.activation_bytes},
+        {"peak_memory_bytes": planned.peak_bytes, "activation_bytes": planned.activations},
     ]
 
 

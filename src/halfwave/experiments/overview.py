@@ -116,7 +116,7 @@ def _panel(rows: list[Row], name: str) -> Panel:
             label = f"{LABELS[method]}: {rate:.3g} samples/s"
             memory = found[0]["peak_memory_bytes"] / 1e6
             balls.append(Series(label, (memory,), (error,), "balls", size=(rate,)))
-    return Panel(TITLES[name], "memory of a training step, MB", "test error, L2", tuple(balls))
+    return Panel(TITLES[name], "memory of a training step, MB", "test error, L2", tuple(balls), yzero=True)
 
 
 def _check_memory(rows: list[Row], problems: tuple[str, ...]) -> Check:

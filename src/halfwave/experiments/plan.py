@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,9 +13,9 @@ from halfwave.data import build_generator
 from halfwave.experiments.bench import measure_rates
 from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Training
-from halfwave.models import build_model, set_precision
+from halfwave.models import build_model
+from halfwave.planner import MemoryPlan, plan_memory
 from halfwave.precision import Policy
-from halfwave.training.measures import StepMeasure, measure, training_step
 
 
 @dataclass(frozen=True)
@@ -65,35 +65,39 @@ def plan_trainings(experiments: Sequence[Experiment], scale: Scale) -> Plan:
         for configuration in experiment.keyed(scale).values():
             for training in experiment.trainings(configuration):
                 found.setdefault(repr(training), training)
-    return Plan(scale, tuple(_plan(training) for training in found.values()), measure_rates().fp32)
+    counts: dict[str, tuple[float, int]] = {}
+    device = "cuda" if scale == "paper" else None  # that scale is meant for a GPU
+    return Plan(scale, tuple(_plan(training, counts, device) for training in found.values()), measure_rates().fp32)
 
 
-def _plan(training: Training) -> TrainingPlan:
+def _plan(training: Training, counts: dict[str, tuple[float, int]], device: str | None) -> TrainingPlan:
+    """The plan of a training; `counts` keeps steps that were counted, which takes long and does not depend on seeds."""
     config = training.config("")
     batches = -(-training.recipe.n_train // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
     if config.model == "GINO":
         return TrainingPlan(training, steps, None, None)
-    flops, measured = count_step(training)
-    return TrainingPlan(training, steps, flops, measured.peak_memory_bytes)
+    step = repr(replace(training, seed=0))
+    if step not in counts:
+        flops, memory = count_step(training, device=device)
+        counts[step] = flops, memory.peak_bytes
+    return TrainingPlan(training, steps, *counts[step])
 
 
-def count_step(training: Training, policy: Policy | None = None) -> tuple[float, StepMeasure]:
-    """Operations and bytes of one step, run on tensors without values; under the last policy of the training's own."""
+def count_step(training: Training, policy: Policy | None = None, device: str | None = None) -> tuple[float, MemoryPlan]:
+    """Operations and bytes of one step on a device ("cpu", "cuda"; None: this one), run on tensors without values.
+
+    Under the last policy of the training's own schedule, unless another is given.
+    """
     config = training.config("")
     x_shape, y_shape = _shapes(training)
     with torch.device("meta"):
         model = build_model(config.model, config.model_arguments(x_shape[0], y_shape[0]))
-        x, y = (torch.empty(config.batch_size, *shape) for shape in (x_shape, y_shape))
-    set_precision(model, policy or config.build_schedule().policy_at(1.0))
-    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
-
-    def step() -> None:
-        training_step(model, lambda a, b: (a - b).square().mean(), optimizer, (x, y))
-
+    shapes = [(config.batch_size, *shape) for shape in (x_shape, y_shape)]
+    policy = policy or config.build_schedule().policy_at(1.0)
     with FlopCounterMode(display=False) as counter:
-        step()
-    return float(counter.get_total_flops()), measure(step, model, optimizer, (x, y))
+        planned = plan_memory(model, shapes, policy=policy, recompute=config.recompute, device=device)
+    return float(counter.get_total_flops()), planned
 
 
 def _shapes(training: Training) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -89,9 +89,9 @@ def _tf32_products(allowed: bool) -> Iterator[None]:
 
 def _planned(epoch: Epoch) -> float:
     """A lower bound: every product at the peak rate of its format, every activation and optimizer byte moved once."""
-    flops, step = count_step(epoch.training)
+    flops, step = count_step(epoch.training, device="cuda")
     # AdamW reads weight, gradient and two moments, and writes three of them.
-    traffic = 2 * step.activation_bytes + 7 * step.parameter_bytes
+    traffic = 2 * step.activations + 7 * step.parameters
     recipe = epoch.training.recipe
     steps = -(-recipe.n_train // epoch.training.config("").batch_size)
     return steps * (flops / PRODUCTS[epoch.method] + traffic / BANDWIDTH)

@@ -96,7 +96,7 @@ class MemoryPlan:
 
 def plan_memory(
     model: nn.Module,
-    inputs: Any,
+    input_shapes_or_batch: Any,
     *,
     policy: str | Policy | None = None,
     optimizer: str = "adamw",
@@ -112,8 +112,9 @@ def plan_memory(
 
     Args:
         model: any module; a model built under ``torch.device("meta")`` takes no memory at any size.
-        inputs: a tensor or a shape; a sequence of these in the order of the model's inputs (one more is the target); or
-            a mapping from the names of its inputs (and ``"y"``, the target). A GINO needs its points as tensors.
+        input_shapes_or_batch: a tensor or a shape; a sequence of these in the order of the model's inputs (one more is
+            the target); or a mapping from the names of its inputs (and ``"y"``, the target). A GINO needs its points as
+            tensors.
         policy: a `Policy` or the name of one, with the half format of `device`; None leaves the model's own.
         optimizer: ``"adamw"``, ``"adam"``, ``"momentum"`` or ``"sgd"``, in their fused form.
         recompute: every block keeps its input only, as in the trainer.
@@ -122,7 +123,7 @@ def plan_memory(
     """
     kind = planned_kind(model, device)
     chosen = planned_policy(policy, kind)
-    step = MetaStep(model, inputs, chosen, optimizer, recompute, kind, loss)
+    step = MetaStep(model, input_shapes_or_batch, chosen, optimizer, recompute, kind, loss)
     state = step.update.state()
     scratch = Scratch()
     live = LiveBytes(lambda tensor: (path.place, tuple(tensor.shape), tensor.dtype), scratch.watch)

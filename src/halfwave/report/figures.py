@@ -91,6 +91,8 @@ def _label(axes: Axes, panel: Panel, categories: list[str]) -> None:
     axes.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
     balls = any(series.style == "balls" for series in panel.series)
     axes.margins(*((0.15, 0.2) if balls else (0.06, 0.05)))
+    if panel.yzero:
+        axes.set_ylim(0, 1.2 * axes.get_ylim()[1])
     if panel.ylog:
         axes.set_yscale("log")
     if categories:

@@ -75,7 +75,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes."""
+    """One pair of axes; with `yzero` y begins at zero, so that a difference looks as small as it is."""
 
     title: str
     xlabel: str
@@ -83,6 +83,7 @@ class Panel:
     series: tuple[Series, ...]
     xlog: bool = False
     ylog: bool = False
+    yzero: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from halfwave.spectral.build import build_weight
 from halfwave.spectral.conv import SpectralConv
+from halfwave.spectral.cost import TransformCost, estimate_transform
 from halfwave.spectral.execute import execute
 from halfwave.spectral.factorizations import CPWeight, DepthwiseWeight, TTWeight, TuckerWeight
 from halfwave.spectral.fourier import FourierTransform
@@ -19,8 +20,10 @@ __all__ = [
     "SpectralWeight",
     "SphericalTransform",
     "TTWeight",
+    "TransformCost",
     "TuckerWeight",
     "build_weight",
+    "estimate_transform",
     "execute",
     "plan_contraction",
 ]

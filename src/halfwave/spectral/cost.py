@@ -1,7 +1,9 @@
-"""Which backend is cheaper for a transform: a cost model in seconds.
+"""Which backend is cheaper for a transform: a cost model, fitted to measurements, that can be printed.
 
-gemm: 2 x multiply-adds of its products over the rate of products in its arithmetic, plus a pass over the field.
-fft: 2.5 N log2 N operations of a real FFT over the rate of the FFT, plus its passes over the whole spectrum.
+Milliseconds of one transform of one field, linear in what the backend does:
+    gemm: a operations along the last axis + b operations along the others + c points of the grid + d kept modes
+    fft:  a N log2 N + b N (log2 N again where an axis has a prime factor above 13: those take a detour) + c kept modes
+`benchmarks/transform_cost.py` measures the backends, fits the coefficients and says how often the model is right.
 """
 
 from __future__ import annotations
@@ -11,74 +13,153 @@ from dataclasses import dataclass
 
 import torch
 
-from halfwave.numerics import FORMATS, Arithmetic, Format, arithmetic_of, kind_of
-from halfwave.spectral.modes import AxisModes
+from halfwave.numerics import FORMATS, Arithmetic, Format, arithmetic_of, get_format, kind_of
+from halfwave.spectral.modes import AxisModes, check_modes, kept_modes
+
+# Features of either backend, in this order.
+Work = tuple[float, ...]
+# The fft must be modelled this much cheaper. The model errs by some 20%, and near a tie gemm is the better guest: its
+# spectra stay in range, and it compiles. (A training step of the FNO at 128x128, 64 modes, is a tie.)
+MARGIN = 1.5
+# Largest prime that FFT libraries have a kernel of their own for.
+_SMOOTH = 13
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of a device: products per arithmetic kind (GFLOP/s), FFT (GFLOP/s), memory (GB/s)."""
+    """Coefficients of the model for one device and one kind of arithmetic: nanoseconds per unit of work."""
 
-    native: float
-    wide: float
-    fft: float
-    memory: float
+    gemm: Work
+    fft: Work
+
+    def nanoseconds(self, backend: str, modes: tuple[AxisModes, ...]) -> float:
+        """Modelled time of one field's transform."""
+        rates, work = (self.gemm, gemm_work(modes)) if backend == "gemm" else (self.fft, fft_work(modes))
+        return sum(rate * amount for rate, amount in zip(rates, work, strict=True))
 
 
-# Fitted on 2 cores: products of the shapes that transforms have, rfft2 and irfft2 of 64 fields of 128x128.
-RATES = {
-    "cpu": Rates(native=200.0, wide=100.0, fft=9.0, memory=15.0),
-    "cuda": Rates(native=60_000.0, wide=15_000.0, fft=1_500.0, memory=800.0),
+# CPU full and wide: one thread of a loaded AVX2 machine, by benchmarks/transform_cost.py; emulated from an earlier,
+# smaller run of it. Not fitted: native (bf16 product rate of an AVX512-BF16 machine, else as wide), CUDA (assumed).
+RATES: dict[str, dict[str, Rates]] = {
+    "cpu": {
+        "full": Rates(gemm=(0.0108, 0.0238, 2.22, 6.7), fft=(0.265, 0.947, 6.34)),
+        "wide": Rates(gemm=(0.0129, 0.0267, 2.2, 3.54), fft=(0.251, 1.12, 11.0)),
+        "native": Rates(gemm=(0.0098, 0.0098, 2.2, 3.54), fft=(0.251, 1.12, 11.0)),
+        "emulated": Rates(gemm=(0.0434, 0.0434, 47.4, 65.9), fft=(3.16, 1.35, 217.0)),
+    },
+    "cuda": {
+        "full": Rates(gemm=(6.7e-5, 6.7e-5, 0.01, 0.02), fft=(1.7e-3, 0.02, 0.02)),
+        "wide": Rates(gemm=(6.7e-5, 6.7e-5, 0.01, 0.02), fft=(1.7e-3, 0.02, 0.02)),
+        "native": Rates(gemm=(1.7e-5, 1.7e-5, 0.005, 0.01), fft=(1.7e-3, 0.02, 0.02)),
+        "emulated": Rates(gemm=(6.7e-5, 6.7e-5, 0.05, 0.1), fft=(1.7e-3, 0.06, 0.1)),
+    },
 }
 
 
-def gemm_flops(modes: tuple[AxisModes, ...]) -> float:
-    """Operations of the matrix products for one field."""
-    rows = math.prod(axis.size for axis in modes[:-1])
-    flops = 2.0 * rows * modes[-1].size * 2 * modes[-1].count
-    kept = modes[-1].count
+@dataclass(frozen=True)
+class TransformCost:
+    """Modelled milliseconds of both backends for `fields` transforms (batch times channels); print it to see."""
+
+    grid: tuple[int, ...]
+    counts: tuple[int, ...]
+    fields: int
+    arith: Arithmetic
+    device: str
+    gemm: float
+    fft: float
+
+    @property
+    def cheaper(self) -> str:
+        """What ``backend="auto"`` takes."""
+        if narrow_range(self.arith.format):
+            return "gemm"
+        return choose(self.gemm, self.fft)
+
+    def __str__(self) -> str:
+        grid, kept = ("x".join(map(str, shape)) for shape in (self.grid, self.counts))
+        reason = ", the only one that cannot overflow" if narrow_range(self.arith.format) else ""
+        return (
+            f"{self.fields} fields of {grid} points, {kept} modes, {self.arith} on {self.device}: "
+            f"gemm {self.gemm:.3g} ms, fft {self.fft:.3g} ms; auto takes {self.cheaper}{reason}"
+        )
+
+
+def estimate_transform(
+    grid: tuple[int, ...],
+    n_modes: int | tuple[int, ...],
+    *,
+    fields: int = 1,
+    format: str = "fp32",
+    device: str = "cpu",
+) -> TransformCost:
+    """What a forward or inverse transform between this grid and these modes should take in each backend."""
+    modes = kept_modes(tuple(grid), check_modes(n_modes))
+    return _estimate(modes, fields, arithmetic_of(get_format(format).name, torch.device(device).type), device)
+
+
+def _estimate(modes: tuple[AxisModes, ...], fields: int, arith: Arithmetic, device: str) -> TransformCost:
+    rates = RATES.get(kind_of(torch.device(device)), RATES["cuda"])[arithmetic_kind(arith)]
+    # Double precision halves the rate of products and doubles every byte.
+    scale = fields * 1e-6 * (2 if arith.compute is torch.float64 else 1)
+    return TransformCost(
+        grid=tuple(axis.size for axis in modes),
+        counts=tuple(axis.count for axis in modes),
+        fields=fields,
+        arith=arith,
+        device=device,
+        gemm=scale * rates.nanoseconds("gemm", modes),
+        fft=scale * rates.nanoseconds("fft", modes),
+    )
+
+
+def choose(gemm: float, fft: float) -> str:
+    """The backend to take, from the modelled times."""
+    return "fft" if MARGIN * fft < gemm else "gemm"
+
+
+def arithmetic_kind(arith: Arithmetic) -> str:
+    """full (fp32, fp64), wide, native or emulated: what the rates depend on."""
+    return arith.how if arith.format.half or arith.format.emulated else "full"
+
+
+def gemm_work(modes: tuple[AxisModes, ...]) -> Work:
+    """Operations of the tall product along the last axis and of the batched ones, points, kept modes of one field."""
+    points = math.prod(axis.size for axis in modes)
+    rows, kept, inner = points // modes[-1].size, modes[-1].count, 0.0
     for axis in reversed(modes[:-1]):
         rows //= axis.size
-        flops += 2.0 * rows * (2 * axis.count) * (2 * axis.size) * kept
+        inner += 2.0 * rows * (2 * axis.count) * (2 * axis.size) * kept
         kept *= axis.count
-    return flops
+    return 2.0 * points * 2 * modes[-1].count, inner, float(points), float(kept)
 
 
-def fft_flops(modes: tuple[AxisModes, ...]) -> float:
-    """Operations of a real FFT of one field."""
-    n = math.prod(axis.size for axis in modes)
-    return 2.5 * n * math.log2(max(2, n))
+def fft_work(modes: tuple[AxisModes, ...]) -> Work:
+    """N log2 N, N (times log2 N for sizes that no kernel fits), and kept modes of one field."""
+    points = math.prod(axis.size for axis in modes)
+    log = math.log2(max(2, points))
+    rough = any(_largest_prime(axis.size) > _SMOOTH for axis in modes)
+    return points * log, points * (log if rough else 1.0), float(math.prod(axis.count for axis in modes))
 
 
-def seconds(modes: tuple[AxisModes, ...], arith: Arithmetic, device: torch.device) -> dict[str, float]:
-    """Modelled seconds per field of each backend."""
-    rates = RATES.get(kind_of(device), RATES["cuda"])
-    n = math.prod(axis.size for axis in modes)
-    width = arith.storage.itemsize
-    product_rate = rates.native if arith.how == "native" and arith.format.half else rates.wide
-    if arith.compute is torch.float64:
-        product_rate /= 2
-    return {
-        "gemm": gemm_flops(modes) / (product_rate * 1e9) + n * width / (rates.memory * 1e9),
-        "fft": fft_flops(modes) / (rates.fft * 1e9) + 4 * n * 4 / (rates.memory * 1e9),
-    }
+def _largest_prime(n: int) -> int:
+    largest, factor = 1, 2
+    while factor * factor <= n:
+        while n % factor == 0:
+            largest, n = factor, n // factor
+        factor += 1
+    return max(largest, n)
 
 
 # Plain constants in and out: a decision that torch.compile takes as given.
 @torch.compiler.assume_constant_result
 def cheaper_backend(grid: tuple[int, ...], counts: tuple[int, ...], format: str, device: str) -> str:
-    """The backend with the lower modelled time, among those that cannot overflow.
+    """The backend with the lower modelled time (by `MARGIN`), among those that cannot overflow.
 
     A format of narrow range (fp16, fp8) always takes gemm: its unnormalised FFT would need a stabilizer, and a model
     must not change its function because another grid made another backend cheaper.
     """
-    place = torch.device(device)
-    arith = arithmetic_of(format, place.type)
-    if narrow_range(arith.format):
-        return "gemm"
     modes = tuple(AxisModes(size, 0, count, 0) for size, count in zip(grid, counts, strict=True))
-    cost = seconds(modes, arith, place)
-    return "gemm" if cost["gemm"] <= cost["fft"] else "fft"
+    return _estimate(modes, 1, arithmetic_of(format, torch.device(device).type), device).cheaper
 
 
 def narrow_range(format: Format) -> bool:

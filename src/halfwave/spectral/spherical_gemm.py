@@ -9,6 +9,9 @@ Backend ``"fft"`` takes the longitudes by an FFT of the loaded values in `arith.
 overflows; the latitudes are products in both backends.
 
 Harmonics have m <= l: a slice of orders that starts at m skips the degrees below m, up to half of the products.
+They are even or odd about the equator, P_lm(-z) = (-1)^(l+m) P_lm(z), and both grids are symmetric: sums and
+differences of the hemispheres meet half of the degrees each on half of the latitudes, half of the products again.
+Operands that a format has to hold itself (native half, emulated) would have to round those sums; they are not folded.
 """
 
 from __future__ import annotations
@@ -60,11 +63,10 @@ def analyse(x: Tensor, plan: SphericalPlan) -> Tensor:
     fields, arith = batch * channels, plan.arith
     zonal = _analyse_longitudes(x.reshape(fields, *plan.grid), plan)
     spectrum = x.new_zeros((plan.degrees, 2, plan.orders, fields), dtype=arith.storage)
+    latitudes_to_degrees = _fold_and_multiply if _folds(plan) else _multiply
     for part in _order_slices(plan, fields, x.device):
-        matrix = plan.legendre[part, part.start :]
         for pair in range(2):
-            product = torch.bmm(matrix, arith.load(zonal[pair, part]).transpose(1, 2))
-            spectrum[part.start :, pair, part] = arith.store(product).transpose(0, 1)
+            latitudes_to_degrees(arith.load(zonal[pair, part]), spectrum[:, pair, part], part, plan)
     return spectrum.view(plan.degrees, 2, plan.orders * batch, channels)
 
 
@@ -74,12 +76,67 @@ def synthesise(s: Tensor, plan: SphericalPlan) -> Tensor:
     fields, arith = batch * channels, plan.arith
     spectrum = s.reshape(plan.degrees, 2, plan.orders, fields)
     zonal = s.new_empty((2, plan.orders, fields, plan.grid[0]), dtype=arith.storage)
+    degrees_to_latitudes = _multiply_and_unfold if _folds(plan) else _multiply_back
     for part in _order_slices(plan, fields, s.device):
-        matrix = plan.legendre[part, part.start :]
         for pair in range(2):
-            operand = arith.load(spectrum[part.start :, pair, part].transpose(0, 1).contiguous())
-            zonal[pair, part] = arith.store(torch.bmm(operand.transpose(1, 2), matrix))
+            degrees_to_latitudes(spectrum[:, pair, part], zonal[pair, part], part, plan)
     return _synthesise_longitudes(zonal, plan).view(batch, channels, *plan.grid)
+
+
+def _folds(plan: SphericalPlan) -> bool:
+    """Whether products are taken in a format that holds sums of two stored numbers."""
+    native_half = plan.arith.format.half and plan.arith.how == "native"
+    return not (native_half or plan.arith.format.emulated)
+
+
+def _multiply(zonal: Tensor, spectrum: Tensor, part: slice, plan: SphericalPlan) -> None:
+    """(m, F, H) into (L, m, F): the Legendre products of the orders in `part`."""
+    product = torch.bmm(plan.legendre[part, part.start :], zonal.transpose(1, 2))
+    spectrum[part.start :] = plan.arith.store(product).transpose(0, 1)
+
+
+def _multiply_back(spectrum: Tensor, zonal: Tensor, part: slice, plan: SphericalPlan) -> None:
+    """(L, m, F) into (m, F, H)."""
+    operand = _operand(spectrum[part.start :], plan)
+    zonal.copy_(plan.arith.store(torch.bmm(operand, plan.legendre[part, part.start :])))
+
+
+def _fold_and_multiply(zonal: Tensor, spectrum: Tensor, part: slice, plan: SphericalPlan) -> None:
+    """`_multiply` by hemispheres."""
+    half = plan.grid[0] // 2
+    south = zonal[..., -half:].flip(-1) if half else zonal[..., :0]
+    difference = zonal[..., :half] - south
+    total = zonal[..., : plan.grid[0] - half].clone()  # with the equator, where a latitude lies on it
+    total[..., :half] += south
+    legendre = plan.legendre[part]
+    for orders, even, odd in _parities(part.start):
+        for degrees, side in ((even, total), (odd, difference)):
+            matrix = legendre[orders, degrees, : side.shape[-1]]
+            product = torch.bmm(matrix, side[orders].transpose(1, 2))
+            spectrum[degrees, orders] = plan.arith.store(product).transpose(0, 1)
+
+
+def _multiply_and_unfold(spectrum: Tensor, zonal: Tensor, part: slice, plan: SphericalPlan) -> None:
+    """`_multiply_back` by hemispheres."""
+    half, arith = plan.grid[0] // 2, plan.arith
+    legendre = plan.legendre[part]
+    for orders, even, odd in _parities(part.start):
+        total = torch.bmm(_operand(spectrum[even, orders], plan), legendre[orders, even, : plan.grid[0] - half])
+        difference = torch.bmm(_operand(spectrum[odd, orders], plan), legendre[orders, odd, :half])
+        zonal[orders, :, plan.grid[0] - half :] = arith.store((total[..., :half] - difference).flip(-1))
+        total[..., :half] += difference
+        zonal[orders, :, : plan.grid[0] - half] = arith.store(total)
+
+
+def _operand(spectrum: Tensor, plan: SphericalPlan) -> Tensor:
+    """(l, m, F) to (m, F, l), ready for products."""
+    return plan.arith.load(spectrum.transpose(0, 1).contiguous()).transpose(1, 2)
+
+
+def _parities(start: int) -> tuple[tuple[slice, slice, slice], ...]:
+    """Every second order, counted from `start`, with the degrees that are even and odd about the equator."""
+    near, next_one = slice(start, None, 2), slice(start + 1, None, 2)
+    return (slice(0, None, 2), near, next_one), (slice(1, None, 2), next_one, near)
 
 
 def _analyse_longitudes(x: Tensor, plan: SphericalPlan) -> Tensor:

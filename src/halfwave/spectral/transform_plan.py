@@ -50,7 +50,11 @@ def plan_transform(
     """The plan for these modes (which know their grid)."""
     grid = tuple([axis.size for axis in modes])
     counts = tuple([axis.count for axis in modes])
-    chosen = cheaper_backend(grid, counts, format.name, str(device)) if backend == "auto" else backend
+    chosen: str = backend
+    if backend == "auto":
+        # The compiler (and an exporter) has no kernels for the complex numbers inside an FFT.
+        compiling = torch.compiler.is_compiling()
+        chosen = "gemm" if compiling else cheaper_backend(grid, counts, format.name, str(device))
     matrices = []
     if chosen == "gemm":
         for i, axis in enumerate(modes):

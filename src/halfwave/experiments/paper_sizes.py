@@ -1,0 +1,17 @@
+"""Memory at the paper's sizes, which no small machine has: planned, not measured."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from halfwave.experiments.lab import HALF
+from halfwave.planner import plan_memory
+from halfwave.planner.paper_memory import paper_batch, paper_work
+from halfwave.precision import Policy
+
+
+@lru_cache
+def planned_bytes(work: str, method: str) -> int:
+    """Peak of one training step of the paper's model on a GPU; `work` is a problem, or "darcy-unet" and the like."""
+    model, inputs = paper_work(work).model, paper_work(work).inputs(paper_batch(work))
+    return plan_memory(model, inputs, policy=Policy.named(method, HALF), device="cuda").peak_bytes
