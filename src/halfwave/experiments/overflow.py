@@ -16,7 +16,7 @@ from halfwave.experiments.problems import problem
 from halfwave.models.recipes import Recipe
 
 _NARROW: Mapping[Scale, dict[str, Any]] = {
-    "smoke": {"n_modes": [8, 8], "hidden_channels": 16, "n_layers": 2},
+    "smoke": {"n_modes": [8, 8], "hidden_channels": 16, "n_layers": 1},
     "small": {"n_modes": [16, 16], "hidden_channels": 16, "n_layers": 4},
 }
 _SAMPLES: Mapping[Scale, tuple[int, int]] = {"smoke": (3, 1), "small": (12, 2)}

@@ -41,8 +41,8 @@ class Setting:
 
 def trained_darcy(scale: Scale) -> Recipe:
     """The problem of the pre-FFT methods: a grid just fine enough that a half FFT of it overflows."""
-    sizes: Mapping[Scale, tuple[int, int] | None] = {"smoke": (3, 1), "small": (32, 8), "paper": None}
-    epochs: Mapping[Scale, int] = {"smoke": 2, "small": 10, "paper": 30}
+    sizes: Mapping[Scale, tuple[int, int] | None] = {"smoke": (3, 1), "small": (16, 4), "paper": None}
+    epochs: Mapping[Scale, int] = {"smoke": 2, "small": 12, "paper": 30}
     return raw_darcy(scale, RESOLUTION[scale], sizes[scale], epochs[scale])
 
 

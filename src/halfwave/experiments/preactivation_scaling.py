@@ -23,7 +23,7 @@ DIVISORS = (10, 100, 1000, 10_000)
 STABILIZERS = ("none", "tanh", *(f"divide-{divisor}" for divisor in DIVISORS), "normalise")
 # Grids for a single forward pass of the untrained model, on which the first overflow is looked for.
 GRIDS: Mapping[Scale, tuple[int, ...]] = {
-    "smoke": (128, 256),
+    "smoke": (96, 160),
     "small": (64, 128, 256, 512),
     "paper": (64, 128, 256, 512, 1024),
 }
