@@ -7,8 +7,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
@@ -21,6 +20,7 @@ import torch
 from halfwave.data.generator import Generator
 from halfwave.data.store import ShardStore, Task, plan_tasks, read_metadata
 from halfwave.errors import InputError
+from halfwave.threads import one_thread
 
 FORMAT_VERSION = 1
 Progress = Callable[[int, int], None]
@@ -167,7 +167,7 @@ def _run(
     if workers > 1:
         _run_processes(generator, store, missing, seed, workers, report)
         return
-    with _one_thread():
+    with one_thread():
         for task in missing:
             _make(generator, store, task, seed)
             report()
@@ -175,17 +175,6 @@ def _run(
 
 def _make(generator: Generator, store: ShardStore, task: Task, seed: int) -> None:
     store.write(task, generator.samples(seed, task.split, range(task.start, task.stop)))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One torch thread: the order of a sum, and so its last bit, must not depend on the number of cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _run_processes(

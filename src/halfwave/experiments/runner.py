@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 from halfwave.errors import InputError
@@ -11,6 +12,7 @@ from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.experiments.results import Results, read_results
 from halfwave.report.summary import Summary
+from halfwave.threads import one_thread
 from halfwave.training.directory import claimed
 from halfwave.training.randomness import seed_all
 
@@ -26,6 +28,8 @@ def run(
     """Write DIRECTORY/SCALE/NAME.csv; what is in it already is kept, what an interrupt left out is measured.
 
     Rows that somebody changed, and rows of other settings or an older version, are measured again. `say` hears of it.
+    On a CPU one thread computes, so that the numbers are the same on any number of cores, and two experiments can run
+    side by side; scale `paper` takes all there are.
     """
     results = read_results(experiment, scale, directory)
     for key in results.edited:
@@ -34,7 +38,8 @@ def run(
     results.drop_untrusted()
     total, missing = len(experiment.keyed(scale)), results.missing
     lab = Lab(results.folder)
-    with claimed(results.folder / ".runs" / f"experiment-{experiment.name}"):
+    threads = nullcontext() if scale == "paper" else one_thread()
+    with threads, claimed(results.folder / ".runs" / f"experiment-{experiment.name}"):
         if untrusted:
             results.write()
         for done, key in enumerate(missing, start=total - len(missing)):
