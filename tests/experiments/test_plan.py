@@ -25,7 +25,7 @@ def test_point_clouds_are_planned_without_memory():
     from halfwave.experiments.plan import _plan
     from halfwave.experiments.problems import problem
 
-    plan = _plan(Training(problem("car", "smoke"), "mixed"), {})
+    plan = _plan(Training(problem("car", "smoke"), "mixed"), {}, None)
     assert plan.steps == 8
     assert plan.peak_bytes is None
 
@@ -35,8 +35,8 @@ def test_seeds_share_the_count_of_a_step(monkeypatch):
     from halfwave.experiments.problems import problem
 
     counted, counts = [], {}
-    measured = SimpleNamespace(peak_memory_bytes=2)
-    monkeypatch.setattr(plan, "count_step", lambda training: counted.append(training) or (1.0, measured))
+    measured = SimpleNamespace(peak_bytes=2)
+    monkeypatch.setattr(plan, "count_step", lambda training, device: counted.append(training) or (1.0, measured))
     trainings = [Training(problem("darcy", "smoke"), p, seed) for p in ("full", "mixed") for seed in (0, 1, 2)]
-    assert [plan._plan(training, counts).peak_bytes for training in trainings] == [2] * 6
+    assert [plan._plan(training, counts, None).peak_bytes for training in trainings] == [2] * 6
     assert [training.precision for training in counted] == ["full", "mixed"]
