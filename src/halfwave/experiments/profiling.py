@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from halfwave.data import build_generator
+from halfwave.data import build_generator, generate, open_any
 from halfwave.errors import InputError
 from halfwave.files import written_aside
 from halfwave.models import GINO, MODELS, build_model, set_precision
@@ -32,9 +33,11 @@ from halfwave.models.recipes import Recipe
 from halfwave.numerics import describe_cpu
 from halfwave.precision import Policy
 from halfwave.training import TrainConfig
+from halfwave.training.clouds import Clouds, Inputs, Targets, tensors_of
 from halfwave.training.engine import build_optimizer
-from halfwave.training.losses import build_loss
+from halfwave.training.losses import Loss, build_loss
 from halfwave.training.measures import LiveBytes, training_step
+from halfwave.training.problem import build_operator, problem_of
 from halfwave.training.ranges import is_spectral, wrap_stages
 
 PARTS = (
@@ -61,9 +64,9 @@ class Work:
     """A training step that can be run: a model with its loss, optimizer and batch, and what it is, for the record."""
 
     model: nn.Module
-    loss: Callable[[Tensor, Tensor], Tensor]
+    loss: Callable[..., Tensor]
     optimizer: Optimizer
-    batch: tuple[Tensor, Tensor]
+    batch: tuple[Inputs, Targets]
     setting: dict[str, Any]
 
 
@@ -75,22 +78,17 @@ def build_work(
     grid: int | None = None,
     device: torch.device | str = "cpu",
 ) -> Work:
-    """The training step of a recipe on random fields: its time and memory do not depend on what the fields hold.
+    """The training step of a recipe: on random fields, as its cost does not depend on what fields hold, or on bodies.
 
-    `grid` is the resolution of the recipe's generator (points a side, or latitudes); `batch` the samples. InputError
-    for sizes that the model cannot take.
+    `grid` is the resolution of the recipe's generator (points a side, or latitudes), on point clouds that of the latent
+    grid; `batch` the samples. InputError for sizes that the model cannot take.
     """
-    if MODELS.get(recipe.model) is GINO:
-        raise InputError(f"the recipe {recipe.name} trains on point clouds: expected one with fields on a grid")
     settings = {**recipe.training, **({} if batch is None else {"batch_size": batch})}
     config = TrainConfig(data=recipe.generator, model=recipe.model, arguments=dict(recipe.arguments), **settings)
-    in_channels, out_channels, sides = _shapes(recipe, grid)
-    _check_modes(recipe, sides)
-    model = build_model(config.model, config.model_arguments(in_channels, out_channels)).to(device)
+    build = _on_clouds if MODELS.get(recipe.model) is GINO else _on_fields
+    model, loss, example, sides = build(recipe, config, grid, torch.device(device))
     policy = precision if isinstance(precision, Policy) else Policy.named(precision, device=device)
     set_precision(model, policy)
-    x, y = (torch.randn(config.batch_size, channels, *sides, device=device) for channels in (in_channels, out_channels))
-    loss = build_loss(config.loss, {"name": recipe.generator})
     setting = {
         "recipe": recipe.name,
         "model": recipe.model,
@@ -101,7 +99,35 @@ def build_work(
         "machine": torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else describe_cpu(),
         "torch": torch.__version__,
     }
-    return Work(model, loss, build_optimizer(model, config), (x, y), setting)
+    return Work(model, loss, build_optimizer(model, config), example, setting)
+
+
+_Step = tuple[nn.Module, Loss, tuple[Inputs, Targets], tuple[int, ...]]
+
+
+def _on_fields(recipe: Recipe, config: TrainConfig, grid: int | None, device: torch.device) -> _Step:
+    """Model, loss, a batch of random fields, and the grid."""
+    in_channels, out_channels, sides = _shapes(recipe, grid)
+    _check_modes(recipe, sides)
+    model = build_model(config.model, config.model_arguments(in_channels, out_channels)).to(device)
+    x, y = (torch.randn(config.batch_size, channels, *sides, device=device) for channels in (in_channels, out_channels))
+    return model, build_loss(config.loss, {"name": recipe.generator}), (x, y), sides
+
+
+def _on_clouds(recipe: Recipe, config: TrainConfig, grid: int | None, device: torch.device) -> _Step:
+    """Operator, loss, a batch of real bodies (neighbourhoods decide the cost), and the latent grid."""
+    if grid is not None:
+        config = config.model_copy(update={"latent_resolution": grid})
+    generator = build_generator(recipe.generator, **recipe.parameters)
+    with TemporaryDirectory() as folder:
+        path = generate(generator, Path(folder) / "bodies.h5", n_train=config.batch_size, n_test=1)
+        dataset = open_any(path)
+        problem = problem_of(dataset)
+        problem.check(config)
+        operator = build_operator(config, dataset).to(device)
+        x, y = problem.samples(config, operator)[0][: config.batch_size]
+    sides = tuple(x.latent_queries.shape[:3]) if isinstance(x, Clouds) else ()
+    return operator, problem.loss(config), (x.to(device), y.to(device)), sides
 
 
 def profile_work(work: Work, steps: int = 3, trace: str | Path | None = None) -> dict[str, Any]:
@@ -148,7 +174,8 @@ def measure_memory(work: Work) -> dict[str, Any]:
     """
     with _Timeline() as live, ExitStack() as hooks:
         state = [t for values in work.optimizer.state.values() for t in values.values() if isinstance(t, Tensor)]
-        held = [*work.model.parameters(), *work.model.buffers(), *state, *work.batch]
+        batch = [tensor for side in work.batch for tensor in tensors_of(side)]
+        held = [*work.model.parameters(), *work.model.buffers(), *state, *batch]
         live.hold(held)
         work.optimizer.zero_grad(set_to_none=True)
         forward = work.model.register_forward_pre_hook(lambda *_: live.begin("forward"))
@@ -156,7 +183,7 @@ def measure_memory(work: Work) -> dict[str, Any]:
         hooks.callback(forward.remove)
         hooks.callback(update.remove)
 
-        def loss(prediction: Tensor, target: Tensor) -> Tensor:
+        def loss(prediction: Tensor, target: Any) -> Tensor:
             value = work.loss(prediction, target)
             live.begin("backward")
             return value
@@ -209,7 +236,7 @@ def _check_modes(recipe: Recipe, sides: tuple[int, ...]) -> None:
 
 
 @contextmanager
-def _ranges(work: Work) -> Iterator[Callable[[Tensor, Tensor], Tensor]]:
+def _ranges(work: Work) -> Iterator[Callable[..., Tensor]]:
     """While active the modules and stages of the model are named ranges of the profiler; yields the loss as one."""
     with ExitStack() as undo:
         for name, module in work.model.named_modules():
@@ -218,7 +245,7 @@ def _ranges(work: Work) -> Iterator[Callable[[Tensor, Tensor], Tensor]]:
             if is_spectral(module):
                 undo.callback(wrap_stages(module, partial(_named, name)))
 
-        def loss(prediction: Tensor, target: Tensor) -> Tensor:
+        def loss(prediction: Tensor, target: Any) -> Tensor:
             with record_function(f"{_RANGE}loss:"):
                 return work.loss(prediction, target)
 

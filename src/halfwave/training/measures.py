@@ -14,7 +14,8 @@ from torch.optim import Optimizer
 
 from halfwave.live_bytes import LiveBytes, storage_bytes
 
-Batch = tuple[Tensor, Tensor]
+Batch = tuple[Any, Any]
+"""Inputs and targets, whatever the model and the loss take."""
 
 
 @dataclass(frozen=True)
