@@ -1,0 +1,52 @@
+"""What the trainer adds to training: its epochs against the forward, backward and optimizer calls inside them.
+
+    python benchmarks/trainer_overhead.py
+
+A FNO at 128x128 (64 modes, 64 channels, 4 layers, batch 8) is trained by `train` for two epochs of 6 updates, with
+checkpoints, metrics and TensorBoard as by default. Prints the share of the epochs' time that is not spent in updates:
+drawing batches, accounting, records, checks of signals and of the schedule. Testing and checkpoints come between
+epochs and are printed beside, as they depend on how often they are asked for.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from halfwave.data import Darcy, generate
+from halfwave.training import TrainConfig, train
+from halfwave.training.engine import Engine
+from halfwave.training.records import read_metrics
+
+MODEL = {"n_modes": (64, 64), "hidden_channels": 64, "n_layers": 4}
+
+
+def main() -> None:
+    updates: list[float] = []
+    update = Engine.update
+
+    def timed(self: Engine, *arguments: object) -> object:
+        start = time.perf_counter()
+        result = update(self, *arguments)  # type: ignore[arg-type]
+        updates.append(time.perf_counter() - start)
+        return result
+
+    Engine.update = timed  # type: ignore[assignment, method-assign]
+    with tempfile.TemporaryDirectory() as folder:
+        path = generate(Darcy(resolution=128), Path(folder) / "darcy.h5", n_train=48, n_test=8, workers=2)
+        config = TrainConfig(data=str(path), arguments=MODEL, epochs=2, batch_size=8, precision="mixed")
+        start = time.perf_counter()
+        train(config, Path(folder) / "run", quiet=True)
+        whole = time.perf_counter() - start
+        epochs = sum(row["seconds"] for row in read_metrics(Path(folder) / "run"))
+    inside = sum(updates)
+    print(f"{len(updates)} updates on {torch.get_num_threads()} threads, {inside / len(updates):.2f} s each")
+    print(f"epochs {epochs:.2f} s, updates {inside:.2f} s: overhead {100 * (epochs / inside - 1):.2f}%")
+    print(f"testing, checkpoints, curves, start: {whole - epochs:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
