@@ -127,7 +127,11 @@ def _ahmed(scale: Scale) -> Recipe:
     points = {"smoke": 300, "small": 600, "paper": 100_000}[scale]
     sizes = {"smoke": (4, 2), "small": (64, 16), "paper": (500, 51)}[scale]
     recipe = _body("ahmed", scale, points, sizes)
-    return replace(recipe, training={**recipe.training, "features": ["velocity"]})
+    training = {**recipe.training, "features": ["velocity"]}
+    if scale == "small":
+        # Pressures differ by the square of the wind, 49-fold: seeds differ by 15% after the 12 epochs that cars take.
+        training |= {"epochs": 24, "learning_rate": 3e-3}
+    return replace(recipe, training=training)
 
 
 def _body(name: str, scale: Scale, points: int, sizes: tuple[int, int]) -> Recipe:
