@@ -120,18 +120,18 @@ def _checks(found: Mapping[tuple[str, str], list[Row]], problem: str) -> tuple[C
     finals = {method: _final(found[problem, method]) for method in METHODS}
     full = statistics.fmean(finals["full, fp32"])
     changes = {method: 100 * (statistics.fmean(values) / full - 1) for method, values in finals.items() if values}
-    name = TITLES[problem]
 
-    def clause(method: str) -> str:
-        return f"{method} {changes[method]:+.1f}%" if method in changes else f"{method} diverges"
+    def clause(*methods: str) -> str:
+        parts = [f"{m} {changes[m]:+.1f}%" if m in changes else f"{m} diverges" for m in methods]
+        return f"{TITLES[problem]}, error against full: {'; '.join(parts)}"
 
     fp16 = changes.get("mixed, fp16", float("inf"))
     bf16 = max(changes.get(method, float("inf")) for method in ("AMP, bf16", "mixed, bf16"))
     fp8 = min(changes.get(f"mixed, fp8 {kind}", float("inf")) for kind in ("e4m3", "e5m2"))
     return (
-        Check(abs(fp16) < 2, f"{name}, test error against full: {clause('mixed, fp16')}"),
-        Check(bf16 > max(2, fp16), f"{clause('AMP, bf16')}, {clause('mixed, bf16')}"),
-        Check(fp8 > max(10, bf16), f"{clause('mixed, fp8 e4m3')}, {clause('mixed, fp8 e5m2')}"),
+        Check(abs(fp16) < 2, clause("mixed, fp16")),
+        Check(bf16 > max(2, fp16), clause("AMP, bf16", "mixed, bf16")),
+        Check(fp8 > max(10, bf16), clause("mixed, fp8 e4m3", "mixed, fp8 e5m2")),
     )
 
 
