@@ -2,7 +2,7 @@
 
 import pytest
 
-from halfwave.experiments.registry import available, get_experiment
+from halfwave.experiments.registry import NAMES, get_experiment
 from halfwave.experiments.runner import run, summarise
 from halfwave.report.figures import draw
 
@@ -13,7 +13,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("results")
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", NAMES)
 def test_an_experiment_runs_and_speaks(folder, name):
     experiment = get_experiment(name)
     assert experiment.name == name

@@ -11,7 +11,7 @@ from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import Scale, check_scale
 from halfwave.experiments.gather import command_for, gather, scales_present
-from halfwave.experiments.registry import available, get_experiment
+from halfwave.experiments.registry import NAMES, get_experiment
 from halfwave.report.evidence import SIGNS, Evidence
 from halfwave.report.evidence_files import EvidenceFiles
 
@@ -30,7 +30,7 @@ class Report:
     """The page (.html), or a folder for report.html; .md, .csv and plots/ go beside it. RESULTS/SCALE without it."""
 
     def run(self) -> None:
-        experiments = [get_experiment(name) for name in available()]
+        experiments = [get_experiment(name) for name in NAMES]
         present = scales_present(experiments, self.results)
         scale = self._scale(present)
         evidence = gather(experiments, scale, self.results)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import Experiment
@@ -47,8 +46,3 @@ def get_experiment(name: str) -> Experiment:
         raise InputError(f"unknown experiment {name!r}: expected all or one of {', '.join(EXPERIMENTS)}")
     experiment: Experiment = import_module(EXPERIMENTS[name]).EXPERIMENT
     return experiment
-
-
-def available() -> list[str]:
-    """Names whose module is there."""
-    return [name for name, module in EXPERIMENTS.items() if find_spec(module) is not None]
