@@ -87,7 +87,7 @@ class _Convolve(torch.autograd.Function):
                 output_mask=[needs_x, needs_weight, False],
             )
             if grad_x is not None:
-                grad_x[part] = arith.store(found_x)
+                arith.store_into(grad_x[part], found_x)
             if needs_weight:
                 grad_weight += found_weight
             grad_bias += g.sum(dim=(0, 2, 3), dtype=weight.dtype)

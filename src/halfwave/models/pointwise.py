@@ -91,7 +91,7 @@ class _InSlices(torch.autograd.Function):
             part = work.outer(work.inner([*(arith.load(f[b, :, s]) for f in fields), *parameters]))
             if out is None:
                 out = part.new_empty((len(fields[0]), part.shape[1], fields[0].shape[2]), dtype=arith.storage)
-            out[b, :, s] = arith.store(part)
+            arith.store_into(out[b, :, s], part)
         assert out is not None
         return out
 
@@ -100,8 +100,8 @@ class _InSlices(torch.autograd.Function):
         work: Pointwise = ctx.work
         arith, n_fields = work.arith, work.n_fields
         tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[1:]
-        fields = tensors[:n_fields]
-        parameters = [arith.load(p).detach().requires_grad_(n) for p, n in zip(tensors, needs, strict=True)][n_fields:]
+        fields, own = tensors[:n_fields], zip(tensors[n_fields:], needs[n_fields:], strict=True)
+        parameters = [arith.load(p).detach().requires_grad_(n) for p, n in own]
         # Sums over slices in fp32: a half-precision running sum would stagnate.
         sums = [
             _new_gradient(t, i < n_fields) if n else None for i, (t, n) in enumerate(zip(tensors, needs, strict=True))

@@ -50,6 +50,10 @@ class Arithmetic:
             return round_to(x.float(), self.format)
         return x.to(self.storage)
 
+    def store_into(self, out: Tensor, x: Tensor) -> None:
+        """`store`, written to `out` of the storage dtype: one pass over memory, where storing and copying take two."""
+        out.copy_(round_to(x.float(), self.format) if self.format.emulated else x)
+
     def settle(self, x: Tensor) -> Tensor:
         """An intermediate result inside a fused step: it stays in `compute`, rounded only where that is emulated.
 

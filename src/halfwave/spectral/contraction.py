@@ -34,8 +34,8 @@ class _ContractDense(torch.autograd.Function):
         for part in _mode_slices(x, weight):
             product = torch.bmm(_rows(arith.load(x[part])), _columns(weight[part], arith, weight_arith))
             rr, ri, ir, ii = _four_blocks(product, batch)
-            out[part, 0] = arith.store(rr - ii)
-            out[part, 1] = arith.store(ri + ir)
+            arith.store_into(out[part, 0], rr - ii)
+            arith.store_into(out[part, 1], ri + ir)
         return out
 
     @staticmethod
@@ -50,14 +50,21 @@ class _ContractDense(torch.autograd.Function):
             if grad_x is not None:
                 grad_x[part] = _input_gradient(g, weight[part], arith, weight_arith).view_as(x[part])
             if grad_weight is not None:
-                rows = _rows(arith.load(x[part]))
-                grad_weight[part] = torch.bmm(rows.transpose(1, 2), g).view_as(weight[part])
+                _weight_gradient(_rows(arith.load(x[part])), g, grad_weight[part].flatten(2))
         return grad_x, grad_weight, None, None
 
 
 def _input_gradient(g: Tensor, weight: Tensor, arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
     """A function of its own, so that the widened weights are gone before their gradient is made."""
     return arith.store(torch.bmm(g, _columns(weight, arith, weight_arith).transpose(1, 2)))
+
+
+def _weight_gradient(rows: Tensor, g: Tensor, out: Tensor) -> None:
+    """rows^T g into `out` (K, C, 2O): as large as the weights, so that a copy would be an eighth of the backward pass."""
+    if out.dtype is g.dtype and not torch.compiler.is_compiling():
+        torch.bmm(rows.transpose(1, 2), g, out=out)
+    else:
+        out.copy_(torch.bmm(rows.transpose(1, 2), g))
 
 
 def _mode_slices(x: Tensor, weight: Tensor) -> list[slice]:

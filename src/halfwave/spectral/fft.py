@@ -49,7 +49,7 @@ def synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
         pairs = arith.store(arith.store(spectrum[..., part]) * weights).permute(2, 0, 1)
         wide = pairs.to(_wide(arith)).contiguous().view(-1, *plan.counts, 2)
         full = _place(torch.view_as_complex(wide), plan)
-        fields[part] = arith.store(torch.fft.irfftn(full, s=plan.grid, dim=axes, norm="forward"))
+        arith.store_into(fields[part], torch.fft.irfftn(full, s=plan.grid, dim=axes, norm="forward"))
     return fields.view(batch, channels, *plan.grid)
 
 

@@ -35,7 +35,7 @@ def synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
     fields = s.new_empty((batch * channels, plan.points), dtype=arith.storage)
     for part in slices(batch * channels, 4 * plan.points, s.device):
         block = arith.load(spectrum[..., part].permute(2, 1, 0).contiguous())
-        fields[part] = arith.store(_synthesise_fields(block, plan))
+        arith.store_into(fields[part], _synthesise_fields(block, plan))
     return fields.view(batch, channels, *plan.grid)
 
 

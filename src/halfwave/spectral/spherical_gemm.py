@@ -98,7 +98,7 @@ def _multiply(zonal: Tensor, spectrum: Tensor, part: slice, plan: SphericalPlan)
 def _multiply_back(spectrum: Tensor, zonal: Tensor, part: slice, plan: SphericalPlan) -> None:
     """(L, m, F) into (m, F, H)."""
     operand = _operand(spectrum[part.start :], plan)
-    zonal.copy_(plan.arith.store(torch.bmm(operand, plan.legendre[part, part.start :])))
+    plan.arith.store_into(zonal, torch.bmm(operand, plan.legendre[part, part.start :]))
 
 
 def _fold_and_multiply(zonal: Tensor, spectrum: Tensor, part: slice, plan: SphericalPlan) -> None:
@@ -125,7 +125,7 @@ def _multiply_and_unfold(spectrum: Tensor, zonal: Tensor, part: slice, plan: Sph
         difference = torch.bmm(_operand(spectrum[odd, orders], plan), legendre[orders, odd, :half])
         zonal[orders, :, plan.grid[0] - half :] = arith.store((total[..., :half] - difference).flip(-1))
         total[..., :half] += difference
-        zonal[orders, :, : plan.grid[0] - half] = arith.store(total)
+        arith.store_into(zonal[orders, :, : plan.grid[0] - half], total)
 
 
 def _operand(spectrum: Tensor, plan: SphericalPlan) -> Tensor:
