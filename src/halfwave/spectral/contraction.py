@@ -60,7 +60,7 @@ def _input_gradient(g: Tensor, weight: Tensor, arith: Arithmetic, weight_arith: 
 
 
 def _weight_gradient(rows: Tensor, g: Tensor, out: Tensor) -> None:
-    """rows^T g into `out` (K, C, 2O): as large as the weights, so that a copy would be an eighth of the backward pass."""
+    """rows^T g into `out` (K, C, 2O), as large as the weights: a copy took 4% of a training step."""
     if out.dtype is g.dtype and not torch.compiler.is_compiling():
         torch.bmm(rows.transpose(1, 2), g, out=out)
     else:
