@@ -24,12 +24,37 @@ PAIR = "P"
 def expand(right: Tensor, subscripts: str, left: str, result: str) -> Tensor:
     """The right operand of `product` as real blocks: (batch, 2K, 2N)."""
     batch, summed, own = _roles(left, subscripts, result)
-    re, im = permuted(right, subscripts, PAIR + batch + summed + own).unbind(0)
-    columns, rows = len(batch) + len(summed), len(batch)
-    blocks = torch.stack([torch.stack([re, im], columns), torch.stack([-im, re], columns)], rows)
-    shape = re.shape
-    first, last = prod(shape[:rows]), prod(shape[columns:])
-    return blocks.reshape(first, 2 * prod(shape[rows:columns]), 2 * last)
+    pair = permuted(right, subscripts, PAIR + batch + summed + own)
+    shape = pair.shape[1:]
+    rows, columns = len(batch), len(batch) + len(summed)
+    blocks = _Blocks.apply(pair, rows, columns)
+    return blocks.view(prod(shape[:rows]), 2 * prod(shape[rows:columns]), 2 * prod(shape[columns:]))
+
+
+class _Blocks(torch.autograd.Function):
+    """[[re, im], [-im, re]] of a pair (2, *batch, *summed, *own), in place: nothing else of that size is made."""
+
+    @staticmethod
+    def forward(ctx: Any, pair: Tensor, rows: int, columns: int) -> Tensor:
+        ctx.axes = (rows, columns)
+        shape = pair.shape[1:]
+        blocks = pair.new_empty((*shape[:rows], 2, *shape[rows:columns], 2, *shape[columns:]))
+        above, below = blocks.unbind(rows)
+        above.copy_(pair.movedim(0, columns))
+        re, im = pair.unbind(0)
+        minus_im, plus_re = below.unbind(columns)
+        minus_im.copy_(im).neg_()
+        plus_re.copy_(re)
+        return blocks
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        rows, columns = ctx.axes
+        above, below = grad.unbind(rows)
+        out = above.movedim(columns, 0).clone(memory_format=torch.contiguous_format)
+        out[0] += below.select(columns, 1)
+        out[1] -= below.select(columns, 0)
+        return out, None, None
 
 
 def product(left: Tensor, subscripts: str, expanded: Tensor, right_shape: dict[str, int], result: str) -> Tensor:
