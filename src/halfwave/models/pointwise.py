@@ -67,11 +67,12 @@ def apply_pointwise(
     activate: bool = False,
 ) -> Tensor:
     """f(fields, parameters), or gelu of it, in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
-    flat = [field.flatten(2) for field in fields]
-    work = Pointwise(function, arith, len(flat), activate)
-    if kind_of(flat[0].device) == "cpu" and not torch.compiler.is_compiling():
-        out = _InSlices.apply(work, *flat, *parameters)
-    elif torch.is_grad_enabled() and not torch.compiler.is_compiling():
+    work = Pointwise(function, arith, len(fields), activate)
+    if kind_of(fields[0].device) == "cpu" and not torch.compiler.is_compiling():
+        result: Tensor = _InSlices.apply(work, *fields, *parameters)
+        return result
+    flat = _flat(fields)
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         out = checkpoint(_whole, work, *flat, *parameters, use_reentrant=False)
     else:
         out = _whole(work, *flat, *parameters)
@@ -89,7 +90,7 @@ class _InSlices(torch.autograd.Function):
         ctx.save_for_backward(*tensors)
         ctx.work = work
         arith = work.arith
-        fields, parameters = tensors[: work.n_fields], [arith.load(p) for p in tensors[work.n_fields :]]
+        fields, parameters = _flat(tensors[: work.n_fields]), [arith.load(p) for p in tensors[work.n_fields :]]
         out = None
         for b, s in _slices(fields[0]):
             part = work.outer(work.inner([*(arith.load(_part(f, b, s)) for f in fields), *parameters]))
@@ -97,41 +98,47 @@ class _InSlices(torch.autograd.Function):
                 out = part.new_empty((len(fields[0]), part.shape[1], fields[0].shape[2]), dtype=arith.storage)
             arith.store_into(_part(out, b, s), part)
         assert out is not None
-        return out
+        return out.view(*out.shape[:2], *tensors[0].shape[2:])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         work: Pointwise = ctx.work
         arith, n_fields = work.arith, work.n_fields
         tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[1:]
-        fields, own = tensors[:n_fields], zip(tensors[n_fields:], needs[n_fields:], strict=True)
+        fields, own = _flat(tensors[:n_fields]), zip(tensors[n_fields:], needs[n_fields:], strict=True)
         parameters = [arith.load(p).detach().requires_grad_(n) for p, n in own]
         # Sums over slices in fp32: a half-precision running sum would stagnate.
         sums = [
             _new_gradient(t, i < n_fields) if n else None for i, (t, n) in enumerate(zip(tensors, needs, strict=True))
         ]
+        # Views of the gradients: what is returned is no view itself, so that autograd may add another gradient into it.
+        field_sums = [None if total is None else total.flatten(2) for total in sums[:n_fields]]
+        flat_grad = grad.flatten(2)
         for b, s in _slices(fields[0]):
             with torch.enable_grad():
                 parts = [
                     arith.load(_part(f, b, s)).detach().requires_grad_(n) for f, n in zip(fields, needs, strict=False)
                 ]
                 inner = work.inner([*parts, *parameters])
-            outer = work.outer_gradient(inner.detach(), arith.load(_part(grad, b, s)))
+            outer = work.outer_gradient(inner.detach(), arith.load(_part(flat_grad, b, s)))
             wanted = [t for t in (*parts, *parameters) if t.requires_grad]
             found = iter(torch.autograd.grad(inner, wanted, outer))
-            for i, total in enumerate(sums):
-                if total is None:
-                    continue
-                if i < n_fields:
-                    _part(total, b, s).copy_(next(found))
-                else:
+            for field_sum in field_sums:
+                if field_sum is not None:
+                    _part(field_sum, b, s).copy_(next(found))
+            for total in sums[n_fields:]:
+                if total is not None:
                     total += next(found)
         return None, *sums
 
 
+def _flat(fields: Sequence[Tensor]) -> list[Tensor]:
+    return [field.flatten(2) for field in fields]
+
+
 def _new_gradient(tensor: Tensor, field: bool) -> Tensor:
     """Slices fill the gradient of a field once each; those of a parameter are summed."""
-    return torch.empty_like(tensor) if field else torch.zeros_like(tensor)
+    return torch.empty_like(tensor, memory_format=torch.contiguous_format) if field else torch.zeros_like(tensor)
 
 
 def _slices(field: Tensor) -> Iterator[tuple[slice, slice]]:
