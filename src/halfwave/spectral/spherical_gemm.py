@@ -174,12 +174,16 @@ def _rfft(rows: Tensor, plan: SphericalPlan) -> Tensor:
 
 def _irfft(zonal: Tensor, plan: SphericalPlan) -> Tensor:
     """(2, M, f, H) to (f, H, W); irfft counts twice by itself, which the weighting of means does not."""
-    # One pass that widens and transposes; the values are numbers of the format already.
-    pairs = zonal.permute(2, 3, 1, 0).to(plan.arith.compute, memory_format=torch.contiguous_format).contiguous()
+    fields, latitudes = zonal.shape[2:]
+    # Contiguous rows (M, 2), then the transposition of a matrix in one dtype, for which torch has a kernel: a third of
+    # the time of one permuting copy. The values are numbers of the format already.
+    pairs = zonal.transpose(0, 1).contiguous().to(plan.arith.compute)
     if plan.weighting == "mean":
-        pairs = pairs / plan.longitude[:, None]
+        pairs = pairs / plan.longitude[:, None, None, None]
+    rows = pairs.view(2 * plan.orders, -1).t().contiguous()
+    coefficients = torch.view_as_complex(rows.view(fields, latitudes, plan.orders, 2))
     norm = "backward" if plan.weighting == "mean" else "forward"
-    return torch.fft.irfft(torch.view_as_complex(pairs), plan.grid[1], norm=norm)
+    return torch.fft.irfft(coefficients, plan.grid[1], norm=norm)
 
 
 def counted(orders: int, longitudes: int, dtype: torch.dtype, device: torch.device) -> Tensor:
