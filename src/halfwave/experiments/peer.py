@@ -201,15 +201,17 @@ def _checks(found: Mapping[tuple[str, str], Row], problem: str) -> tuple[Check, 
     changes = [100 * (row["test_l2"] / theirs["test_l2"] - 1) for row in (full, mixed)]
     memory = 100 * (1 - mixed["activation_bytes"] / theirs["activation_bytes"])
     speeds = [theirs["seconds_per_epoch"] / row["seconds_per_epoch"] for row in (full, mixed)]
+    name = TITLES[problem]
     return (
         Check(
             max(changes) < 2,
-            f"{TITLES[problem]}: test error against theirs {changes[0]:+.1f}% (full) and {changes[1]:+.1f}% (mixed)",
+            f"{name}: test error against theirs {changes[0]:+.1f}% (full) and {changes[1]:+.1f}% (mixed)",
         ),
-        Check(memory > 0, f"mixed holds {abs(memory):.0f}% {'less' if memory > 0 else 'more'} activations"),
+        Check(memory > 0, f"{name}: mixed holds {abs(memory):.0f}% {'less' if memory > 0 else 'more'} activations"),
         # Which of ours is the faster one depends on the formats that the machine multiplies.
         Check(
-            max(speeds) > 1, f"an epoch is {speeds[0]:.2f} (full) and {speeds[1]:.2f} (mixed) times as fast as theirs"
+            max(speeds) > 1,
+            f"{name}: an epoch is {speeds[0]:.2f} (full) and {speeds[1]:.2f} (mixed) times as fast as theirs",
         ),
     )
 
