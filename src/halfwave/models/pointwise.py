@@ -25,8 +25,8 @@ SLICE_ELEMENTS = 1 << 19
 # FNO 64x64, 32 channels, batch 4: 34.5 MB of activations in one slice, 27.6 in four, in 0.185 and 0.175 s of one core.
 SMALL_SLICE_ELEMENTS = 1 << 17
 
-# Points of one matrix product: MKL on 2 cores takes a batch of such products in three quarters of the time of one wide
-# product (64 x 64 x 8192: 0.56 against 0.75 ms), which it divides badly.
+# Points of one matrix product where several threads share the work: MKL on 2 cores takes a batch of such products in
+# three quarters of the time of one wide product (64 x 64 x 8192: 0.56 against 0.75 ms), which it divides badly.
 PIECE_POINTS = 1024
 
 PointwiseFunction = Callable[..., Tensor]
@@ -157,9 +157,9 @@ def _slices(field: Tensor) -> Iterator[tuple[slice, slice]]:
 
 
 def _part(field: Tensor, batch: slice, points: slice) -> Tensor:
-    """A slice as (b, C, s), or one sample's as pieces (p, C, s / p): a view, and a batch of products either way."""
+    """A slice as (b, C, s), or for several threads one sample's as pieces (p, C, s / p): a view in both cases."""
     part = field[batch, :, points]
-    if len(part) > 1 or part.shape[2] % PIECE_POINTS:
+    if len(part) > 1 or part.shape[2] % PIECE_POINTS or torch.get_num_threads() == 1:
         return part
     return part[0].unflatten(1, (-1, PIECE_POINTS)).transpose(0, 1)
 
