@@ -14,6 +14,7 @@ from halfwave.commands.data import default_path, make_dataset
 from halfwave.data import Generator, build_generator
 from halfwave.errors import InputError, UsageError
 from halfwave.files import read_json
+from halfwave.heap import keep_freed_blocks
 from halfwave.models.recipes import RECIPES, Recipe, get_recipe
 from halfwave.training import TrainConfig, train, train_seeds
 from halfwave.training.config import LIVE, PLANNED
@@ -53,6 +54,7 @@ class TrainBase:
         out = self.out or Path("runs") / f"{recipe.name}-{config.precision}"
         if self.seeds < 1:
             raise UsageError(f"--seeds must be at least 1, got {self.seeds}")
+        keep_freed_blocks()
         if self.seeds > 1:
             _report_seeds(out, train_seeds(config, out, self.seeds))
             return
