@@ -177,10 +177,11 @@ def _irfft(zonal: Tensor, plan: SphericalPlan) -> Tensor:
     fields, latitudes = zonal.shape[2:]
     # Contiguous rows (M, 2), then the transposition of a matrix in one dtype, for which torch has a kernel: a third of
     # the time of one permuting copy. The values are numbers of the format already.
-    pairs = zonal.transpose(0, 1).contiguous().to(plan.arith.compute)
+    pairs = zonal.transpose(0, 1).to(plan.arith.compute, copy=True, memory_format=torch.contiguous_format)
     if plan.weighting == "mean":
-        pairs = pairs / plan.longitude[:, None, None, None]
+        pairs /= plan.longitude[:, None, None, None]
     rows = pairs.view(2 * plan.orders, -1).t().contiguous()
+    del pairs
     coefficients = torch.view_as_complex(rows.view(fields, latitudes, plan.orders, 2))
     norm = "backward" if plan.weighting == "mean" else "forward"
     return torch.fft.irfft(coefficients, plan.grid[1], norm=norm)
