@@ -19,9 +19,9 @@ _NEVER = (1 << 31) - 1
 def keep_freed_blocks() -> bool:
     """From now on blocks of up to 1 GiB stay with the process when they are freed, for the next tensor of their size.
 
-    For processes that train and nothing else: resident memory stays at its peak (15% above the tensors' own, in the
-    case above), as on a GPU. Counted bytes do not change. Returns False, and does nothing, where the C library has no
-    such setting (it is glibc's) or the user has set it by MALLOC_MMAP_THRESHOLD_.
+    For processes that train and nothing else: resident memory stays at its peak, which is 16% above that without (case
+    above), as on a GPU. Counted bytes do not change. Returns False, and does nothing, where the C library has no such
+    setting (it is glibc's) or the user has set it by MALLOC_MMAP_THRESHOLD_.
     """
     if "MALLOC_MMAP_THRESHOLD_" in os.environ:
         return False

@@ -123,7 +123,8 @@ def _constants(plan: ContractionPlan, formats: Formats, operands: dict[int, Tens
     if plan.complex_mode == "A":
         made[len(plan.inputs)] = _signs(len(plan.inputs), like, formats)
     for number, step in plan.schedule.once:
-        made[number] = _step(step, made, {}, (), dict(plan.sizes), formats)
+        left, right = (_prepared(made.pop(n), n, step, False, formats) for n in (step.left, step.right))
+        made[number] = _run(step, left, right, dict(plan.sizes), formats)
     for _, step in plan.schedule.every:
         for n in (step.left, step.right):
             if n in made:
@@ -139,28 +140,16 @@ def _slice(plan: ContractionPlan, formats: Formats, parts: dict[int, Tensor], co
     for n, part in parts.items():
         sizes |= {i: part.shape[axis] for axis, i in enumerate(pairs.with_pair(plan.inputs[n])) if i != pairs.PAIR}
     for number, step in schedule.every:
-        made[number] = _step(step, made, constants, schedule.data, sizes, formats)
+        left, right = (
+            constants[n] if n in constants else _prepared(made.pop(n), n, step, n in schedule.data, formats)
+            for n in (step.left, step.right)
+        )
+        made[number] = _run(step, left, right, sizes, formats)
     last = plan.steps[-1]
     target = pairs.with_pair(plan.output)
     if plan.complex_mode == "A":
         target = target.replace(pairs.PAIR, SIGN_AXIS)
     return pairs.permuted(made[number], last.subscripts, target)
-
-
-def _step(
-    step: Step,
-    made: dict[int, Tensor],
-    constants: Mapping[int, Tensor],
-    data: Sequence[int],
-    sizes: Mapping[str, int],
-    formats: Formats,
-) -> Tensor:
-    """One step on tensors that are taken out of `made`, so that they are gone before the next step needs memory."""
-    left, right = (
-        constants[n] if n in constants else _prepared(made.pop(n), n, step, n in data, formats)
-        for n in (step.left, step.right)
-    )
-    return _run(step, left, right, sizes, formats)
 
 
 def _prepared(tensor: Tensor, number: int, step: Step, data: bool, formats: Formats) -> Tensor:

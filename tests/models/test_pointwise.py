@@ -1,0 +1,80 @@
+"""Pointwise layers in slices: the same on any number of threads, and gradients that autograd may add into."""
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import halfwave as hw
+from halfwave.models import pointwise
+
+
+@pytest.fixture
+def two_threads():
+    threads = torch.get_num_threads()
+    yield lambda: torch.set_num_threads(2)
+    torch.set_num_threads(threads)
+
+
+def model_and_field(precision, grid=(64, 64), batch=2):
+    torch.manual_seed(0)
+    model = hw.FNO(n_modes=(8, 8), in_channels=1, out_channels=1, hidden_channels=16, n_layers=2, precision=precision)
+    return model, torch.randn(batch, 1, *grid)
+
+
+def outputs(model, x):
+    model.zero_grad()
+    y = model(x)
+    y.float().square().mean().backward()
+    return [y.detach().float(), *(p.grad.float() for p in model.parameters())]
+
+
+@pytest.mark.parametrize("precision", ["full", "mixed"])
+# A slice is one sample on the first grid and several on the second, where it is a batch of products already.
+@pytest.mark.parametrize("grid", [(64, 64), (25, 37)])
+def test_pieces_for_several_threads_change_nothing_but_the_last_bits(precision, grid, two_threads, monkeypatch):
+    monkeypatch.setattr(pointwise, "SLICE_ELEMENTS", 16 * 4096)
+    monkeypatch.setattr(pointwise, "SMALL_SLICE_ELEMENTS", 16 * 4096)
+    model, x = model_and_field(precision, grid)
+    whole = outputs(model, x)
+    two_threads()
+    widths = set()
+    product = torch.bmm
+    monkeypatch.setattr(torch, "bmm", lambda a, b, **options: widths.add(b.shape[2]) or product(a, b, **options))
+    pieces = outputs(model, x)
+    assert (pointwise.PIECE_POINTS in widths) == (grid == (64, 64))
+    tolerance = 1e-5 if precision == "full" else 2e-2
+    for a, b in zip(whole, pieces, strict=True):
+        assert (a - b).norm() <= tolerance * a.norm()
+
+
+def test_the_two_gradients_of_a_block_s_input_are_added_in_place():
+    model, x = model_and_field("full")
+    loss = model(x).square().mean()
+    # The profiler, not a dispatch mode: that would hold references, for which autograd adds into a new tensor.
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as record:
+        loss.backward()
+    field = [2, 16, 64, 64]
+    sums = [event.name for event in record.events() if event.input_shapes[:2] == [field, field]]
+    assert sums.count("aten::add_") == 2
+    assert sums.count("aten::add") == 0
+
+
+class Widened(TorchDispatchMode):
+    """Casts of whole fields from half to fp32."""
+
+    def __init__(self, elements):
+        super().__init__()
+        self.elements, self.count = elements, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten._to_copy.default and (kwargs or {}).get("dtype") is torch.float32:
+            self.count += args[0].numel() >= self.elements
+        return function(*args, **(kwargs or {}))
+
+
+def test_no_whole_field_is_widened_in_half_precision():
+    model, x = model_and_field("mixed", batch=32)
+    with Widened(32 * 16 * 64 * 64) as widened:
+        model(x).float().square().mean().backward()
+    assert widened.count == 0

@@ -1,0 +1,15 @@
+"""Arithmetic: storing into a tensor is storing."""
+
+import pytest
+import torch
+
+from halfwave.numerics import arithmetic_of
+
+
+@pytest.mark.parametrize("name", ["fp32", "tf32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"])
+def test_store_into_is_store(name):
+    arith = arithmetic_of(name, "cpu")
+    x = torch.cat([torch.randn(1000) * 10.0**e for e in range(-8, 6)])
+    out = torch.empty(2, len(x), dtype=arith.storage)
+    arith.store_into(out[1], x)
+    torch.testing.assert_close(out[1], arith.store(x), rtol=0, atol=0, equal_nan=True)
