@@ -7,20 +7,26 @@ and runs as one recomputed function, so a block keeps its input, K v and the tru
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from halfwave.models.pointwise import ChannelLinear, ChannelMLP, PointwiseModule, apply_pointwise, channel_mlp
-from halfwave.models.pointwise import mix_channels as mix
-from halfwave.numerics import Arithmetic
+from halfwave.models.chain import Add, Gate, Gelu, Mix, Step
+from halfwave.models.pointwise import (
+    ChannelLinear,
+    ChannelMLP,
+    Pointwise,
+    PointwiseModule,
+    apply_pointwise,
+    mlp_steps,
+)
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral import SpectralConv
 
 SkipName = Literal["linear", "identity", "soft-gating"]
 SKIPS = ("linear", "identity", "soft-gating", None)
+WEIGHTED = ("linear", "soft-gating")
 
 
 class Skip(nn.Module):
@@ -43,35 +49,29 @@ class Skip(nn.Module):
         return str(self.kind)
 
 
-def _add_skip(arith: Arithmetic, kind: str | None, y: Tensor, x: Tensor, weights: list[Tensor]) -> Tensor:
-    if kind is None:
-        return y
-    if kind == "identity":
-        return arith.settle(y + x)
-    weight = weights.pop(0)
-    skipped = mix(weight, x) if kind == "linear" else weight.unsqueeze(1) * x
-    return arith.settle(skipped.add_(y))
+def _skip_steps(kind: str | None, into: str, plus: str, parameter: int) -> tuple[Step, ...]:
+    """into = skip(x) + plus; without a skip there is no step, and `into` is another name of `plus`."""
+    if kind == "linear":
+        return (Mix(into, "x", parameter, plus=plus),)
+    if kind == "soft-gating":
+        return (Gate(into, "x", parameter, plus=plus),)
+    return (Add(into, "x", plus=plus),) if kind == "identity" else ()
 
 
-def _block(
-    arith: Arithmetic,
-    x: Tensor,
-    y: Tensor,
-    *weights: Tensor,
-    skips: tuple[str | None, str | None],
-    mlp: bool,
-    activate: bool,
-) -> Tensor:
-    """Everything after the spectral convolution but the last GELU, on a slice: x the block's input, y = K x."""
-    rest = list(weights)
-    v = _add_skip(arith, skips[0], y, x, rest)
+def _block(skips: tuple[str | None, str | None], mlp: bool, activate: bool) -> Pointwise:
+    """Everything after the spectral convolution: x is the block's input, y = K x."""
+    first, second = skips
+    steps, value = _skip_steps(first, "sum", "y", 0), "sum" if first else "y"
     if activate:
-        v = arith.settle(nn.functional.gelu(v))
+        steps, value = (*steps, Gelu("v", value)), "v"
     # Without the MLP neuraloperator still applies the second nonlinearity; so do we, for its weights' sake.
     if mlp:
-        v = channel_mlp(arith, v, *[rest.pop(0) for _ in range(4)])
-        v = _add_skip(arith, skips[1], v, x, rest)
-    return v
+        parameter = int(first in WEIGHTED)
+        steps, value = (*steps, *mlp_steps(value, "mlp", parameter)), "mlp"
+        steps, value = (*steps, *_skip_steps(second, "skipped", value, parameter + 4)), "skipped" if second else value
+    if activate:
+        steps = (*steps, Gelu("out", value))
+    return Pointwise(("x", "y") if first or (mlp and second) else ("y",), steps)
 
 
 class FNOBlock(PointwiseModule):
@@ -102,15 +102,16 @@ class FNOBlock(PointwiseModule):
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.conv(x)
-        function = partial(
-            _block, skips=(self.skip.kind, self.mlp_skip.kind), mlp=self.mlp is not None, activate=self.activate
-        )
+        network = _block((self.skip.kind, self.mlp_skip.kind), self.mlp is not None, self.activate)
         weights = [
             *self.skip.parameter_list(),
             *(self.mlp.parameter_list() if self.mlp is not None else ()),
             *self.mlp_skip.parameter_list(),
         ]
-        return apply_pointwise(function, [x, y], weights, self.arithmetic(x.device), activate=self.activate)
+        fields, arith = {"x": x, "y": y}, self.arithmetic(x.device)
+        if not network.steps:
+            return arith.store(y)
+        return apply_pointwise(network, [fields[name] for name in network.fields], weights, arith)
 
 
 def build_blocks(conv: Callable[[], SpectralConv], n_layers: int, **options: Any) -> nn.ModuleList:

@@ -1,13 +1,13 @@
 """Pointwise layers: the same small network at every grid point, recomputed slice by slice in the backward pass.
 
-A pointwise function f(fields, parameters) maps fields (B, C_i, S) to a field (B, O, S), point by point. Run in one
+A pointwise network maps fields (B, C_i, S) to a field (B, O, S), point by point, by a chain of steps. Run in one
 piece it would keep every intermediate for the backward pass: five full-size tensors in an FNO block. Run in slices
 that fit a cache, it keeps its inputs only and makes the intermediates again, where they cost no memory traffic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from halfwave.models.chain import Gelu, Mix, Run, Step, Workspace
 from halfwave.numerics import Arithmetic, arithmetic_of, kind_of
 from halfwave.precision import Policy, as_policy
 
@@ -29,107 +30,81 @@ SMALL_SLICE_ELEMENTS = 1 << 17
 # three quarters of the time of one wide product (64 x 64 x 8192: 0.56 against 0.75 ms), which it divides badly.
 PIECE_POINTS = 1024
 
-PointwiseFunction = Callable[..., Tensor]
-
 
 @dataclass(frozen=True)
 class Pointwise:
-    """A pointwise function and how to run it.
+    """A pointwise network: its fields by name, and the chain of steps that ends in its result."""
 
-    Attributes:
-        function: ``function(arith, *fields, *parameters)`` on slices (b, C_i, s) in `arith.compute`.
-        arith: the arithmetic.
-        n_fields: how many of the tensors are fields; the rest are parameters.
-        activate: apply GELU to the result. Known here, its backward pass needs no second evaluation of GELU itself.
-    """
-
-    function: PointwiseFunction
-    arith: Arithmetic
-    n_fields: int
-    activate: bool
-
-    def inner(self, tensors: Sequence[Tensor]) -> Tensor:
-        """The function before the last GELU."""
-        return self.function(self.arith, *tensors)
-
-    def outer(self, inner: Tensor) -> Tensor:
-        return self.arith.settle(nn.functional.gelu(inner)) if self.activate else inner
-
-    def outer_gradient(self, inner: Tensor, grad: Tensor) -> Tensor:
-        return torch.ops.aten.gelu_backward(grad, inner) if self.activate else grad
+    fields: tuple[str, ...]
+    steps: tuple[Step, ...]
 
 
-def apply_pointwise(
-    function: PointwiseFunction,
-    fields: list[Tensor],
-    parameters: list[Tensor],
-    arith: Arithmetic,
-    activate: bool = False,
-) -> Tensor:
-    """f(fields, parameters), or gelu of it, in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
-    work = Pointwise(function, arith, len(fields), activate)
+def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
+    """The network in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
     if kind_of(fields[0].device) == "cpu" and not torch.compiler.is_compiling():
-        result: Tensor = _InSlices.apply(work, *fields, *parameters)
+        result: Tensor = _InSlices.apply(network, arith, *fields, *parameters)
         return result
     flat = _flat(fields)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        out = checkpoint(_whole, work, *flat, *parameters, use_reentrant=False)
+        out = checkpoint(_whole, network, arith, *flat, *parameters, use_reentrant=False)
     else:
-        out = _whole(work, *flat, *parameters)
+        out = _whole(network, arith, *flat, *parameters)
     return out.view(*out.shape[:2], *fields[0].shape[2:])
 
 
-def _whole(work: Pointwise, *tensors: Tensor) -> Tensor:
+def _whole(network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tensor:
     """One piece: for accelerators (with checkpointing) and for the compiler, which fuses and recomputes by itself."""
-    return work.arith.store(work.outer(work.inner([work.arith.load(t) for t in tensors])))
+    n_fields = len(network.fields)
+    run = Run(network.steps, arith, [arith.load(p) for p in tensors[n_fields:]])
+    return arith.store(run.forward(dict(zip(network.fields, tensors, strict=False))))
 
 
 class _InSlices(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, work: Pointwise, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tensor:
         ctx.save_for_backward(*tensors)
-        ctx.work = work
-        arith = work.arith
-        fields, parameters = _flat(tensors[: work.n_fields]), [arith.load(p) for p in tensors[work.n_fields :]]
+        ctx.network, ctx.arith = network, arith
+        n_fields = len(network.fields)
+        fields, parameters = _flat(tensors[:n_fields]), [arith.load(p) for p in tensors[n_fields:]]
+        run = Run(network.steps, arith, parameters, Workspace(arith.compute, fields[0].device))
+        cut = _cut(fields[0])
         out = None
-        for b, s in _slices(fields[0]):
-            part = work.outer(work.inner([*(arith.load(_part(f, b, s)) for f in fields), *parameters]))
+        for i, parts in enumerate(zip(*map(cut.slices, fields), strict=True)):
+            part = run.forward(dict(zip(network.fields, parts, strict=True)))
             if out is None:
                 out = part.new_empty((len(fields[0]), part.shape[1], fields[0].shape[2]), dtype=arith.storage)
-            arith.store_into(_part(out, b, s), part)
+                targets = cut.slices(out)
+            arith.store_into(targets[i], part)
         assert out is not None
         return out.view(*out.shape[:2], *tensors[0].shape[2:])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        work: Pointwise = ctx.work
-        arith, n_fields = work.arith, work.n_fields
-        tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[1:]
-        fields, own = _flat(tensors[:n_fields]), zip(tensors[n_fields:], needs[n_fields:], strict=True)
-        parameters = [arith.load(p).detach().requires_grad_(n) for p, n in own]
-        # Sums over slices in fp32: a half-precision running sum would stagnate.
-        sums = [
+        network, arith = ctx.network, ctx.arith
+        n_fields = len(network.fields)
+        tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        fields, parameters = _flat(tensors[:n_fields]), [arith.load(p) for p in tensors[n_fields:]]
+        totals = [
             _new_gradient(t, i < n_fields) if n else None for i, (t, n) in enumerate(zip(tensors, needs, strict=True))
         ]
         # Views of the gradients: what is returned is no view itself, so that autograd may add another gradient into it.
-        field_sums = [None if total is None else total.flatten(2) for total in sums[:n_fields]]
-        flat_grad = grad.flatten(2)
-        for b, s in _slices(fields[0]):
-            with torch.enable_grad():
-                parts = [
-                    arith.load(_part(f, b, s)).detach().requires_grad_(n) for f, n in zip(fields, needs, strict=False)
-                ]
-                inner = work.inner([*parts, *parameters])
-            outer = work.outer_gradient(inner.detach(), arith.load(_part(flat_grad, b, s)))
-            wanted = [t for t in (*parts, *parameters) if t.requires_grad]
-            found = iter(torch.autograd.grad(inner, wanted, outer))
-            for field_sum in field_sums:
-                if field_sum is not None:
-                    _part(field_sum, b, s).copy_(next(found))
-            for total in sums[n_fields:]:
-                if total is not None:
-                    total += next(found)
-        return None, *sums
+        wanted = {name: t.flatten(2) for name, t in zip(network.fields, totals, strict=False) if t is not None}
+        run = Run(
+            network.steps,
+            arith,
+            parameters,
+            Workspace(arith.compute, grad.device),
+            sums=totals[n_fields:],
+            unwanted=frozenset(network.fields) - frozenset(wanted),
+        )
+        cut = _cut(fields[0])
+        for parts in zip(*map(cut.slices, (*fields, grad.flatten(2), *wanted.values())), strict=True):
+            run.forward(dict(zip(network.fields, parts, strict=False)))
+            found = run.backward(parts[n_fields])
+            for name, total in zip(wanted, parts[n_fields + 1 :], strict=True):
+                total.copy_(found[name])
+        run.finish()
+        return None, None, *totals
 
 
 def _flat(fields: Sequence[Tensor]) -> list[Tensor]:
@@ -141,34 +116,43 @@ def _new_gradient(tensor: Tensor, field: bool) -> Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format) if field else torch.zeros_like(tensor)
 
 
-def _slices(field: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Slices of (batch, points): whole samples while they are small, parts of one sample when they are large."""
-    batch, channels, points = field.shape
+@dataclass(frozen=True)
+class _Cut:
+    """How fields (B, C, S) are cut: `samples` at a time, or one at a time and of it `points`.
+
+    For several threads `points` are pieces of equal length: a slice is then (p, C, s / p), a batch of products.
+    """
+
+    samples: int
+    points: int | None = None
+    pieces: bool = False
+
+    def slices(self, field: Tensor) -> list[Tensor]:
+        """The slices (b, C, s) of a field one after the other: views."""
+        if self.points is None:
+            return list(field.split(self.samples))
+        if not self.pieces:
+            return [part for sample in field.split(1) for part in sample.split(self.points, dim=2)]
+        return [part for sample in field for part in self._pieces(sample)]
+
+    def _pieces(self, sample: Tensor) -> list[Tensor]:
+        """(C, S) to slices (p, C, PIECE_POINTS), and (1, C, rest)."""
+        assert self.points is not None
+        whole = sample.shape[1] // PIECE_POINTS * PIECE_POINTS
+        pieces = sample[:, :whole].unflatten(1, (-1, PIECE_POINTS)).transpose(0, 1)
+        rest = [sample[None, :, whole:]] if whole < sample.shape[1] else []
+        return [*pieces.split(self.points // PIECE_POINTS), *rest]
+
+
+def _cut(field: Tensor) -> _Cut:
+    """Whole samples while they are small, parts of one sample when they are large."""
+    channels, points = field.shape[1:]
     elements = min(SLICE_ELEMENTS, max(SMALL_SLICE_ELEMENTS, field.numel() // 4))
     budget = max(1, elements // max(channels, 16))
-    if points <= budget:
-        step = max(1, budget // max(points, 1))
-        for b in range(0, batch, step):
-            yield slice(b, min(b + step, batch)), slice(0, points)
-        return
-    for b in range(batch):
-        for s in range(0, points, budget):
-            yield slice(b, b + 1), slice(s, min(s + budget, points))
-
-
-def _part(field: Tensor, batch: slice, points: slice) -> Tensor:
-    """A slice as (b, C, s), or for several threads one sample's as pieces (p, C, s / p): a view in both cases."""
-    part = field[batch, :, points]
-    if len(part) > 1 or part.shape[2] % PIECE_POINTS or torch.get_num_threads() == 1:
-        return part
-    return part[0].unflatten(1, (-1, PIECE_POINTS)).transpose(0, 1)
-
-
-def mix_channels(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
-    """W x + b over channels: (O, C), (b, C, s) to (b, O, s)."""
-    y = torch.bmm(weight.expand(len(x), -1, -1), x)
-    # In place: the product's value is not needed for its gradient, and a second temporary would be.
-    return y if bias is None else y.add_(bias.unsqueeze(1))
+    if 2 * points <= budget:
+        return _Cut(budget // max(points, 1))
+    pieces = torch.get_num_threads() > 1 and min(budget, points) >= PIECE_POINTS
+    return _Cut(1, budget // PIECE_POINTS * PIECE_POINTS if pieces else budget, pieces)
 
 
 class PointwiseModule(nn.Module):
@@ -212,10 +196,16 @@ class ChannelMLP(PointwiseModule):
         return list(self.fcs.parameters())
 
     def forward(self, x: Tensor) -> Tensor:
-        return apply_pointwise(channel_mlp, [x], self.parameter_list(), self.arithmetic(x.device))
+        return apply_pointwise(_MLP, [x], self.parameter_list(), self.arithmetic(x.device))
 
 
-def channel_mlp(arith: Arithmetic, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    """W2 gelu(W1 x + b1) + b2 on a slice (b, C, s)."""
-    hidden = arith.settle(nn.functional.gelu(arith.settle(mix_channels(w1, x, b1))))
-    return arith.settle(mix_channels(w2, hidden, b2))
+def mlp_steps(source: str, into: str, parameter: int = 0) -> tuple[Step, ...]:
+    """into = W2 gelu(W1 source + b1) + b2, with the weights and biases from this parameter on."""
+    return (
+        Mix("hidden", source, parameter, bias=parameter + 1),
+        Gelu("activated hidden", "hidden"),
+        Mix(into, "activated hidden", parameter + 2, bias=parameter + 3),
+    )
+
+
+_MLP = Pointwise(("x",), mlp_steps("x", "y"))
