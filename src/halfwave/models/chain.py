@@ -127,9 +127,9 @@ class Run:
 
     def _load(self, name: str, part: Tensor) -> Tensor:
         # What is in the dtype of the products already is read where it lies.
-        if self.workspace is None or part.dtype is self.arith.compute or part.dtype is not self.arith.storage:
+        if self.workspace is None or part.dtype is self.arith.compute:
             return self.arith.load(part)
-        return self.workspace.tensor(name, part.shape).copy_(part)
+        return self.arith.load_into(self.workspace.tensor(name, part.shape), part)
 
 
 def _gradient_of(name: str) -> str:

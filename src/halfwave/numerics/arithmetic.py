@@ -44,6 +44,12 @@ class Arithmetic:
             return round_to(x.float(), self.format)
         return x.to(self.storage).to(self.compute)
 
+    def load_into(self, out: Tensor, x: Tensor) -> Tensor:
+        """`load`, written to `out` of the compute dtype, in its order: one pass over memory for what is stored."""
+        if self.format.emulated:
+            return out.copy_(round_to(x.float(), self.format))
+        return out.copy_(x.to(self.storage))
+
     def store(self, x: Tensor) -> Tensor:
         """A result rounded to the format, in the dtype that tensors of it are kept in."""
         if self.format.emulated:
