@@ -105,9 +105,11 @@ class SpectralConv(nn.Module):
             x_hat, window, self._arithmetic("contraction", device), self._arithmetic("weights", device)
         )
         target = grid if output_shape is None else tuple(output_shape)
-        biased = self.bias is not None and self.transform.add_constant(y_hat, self.bias, grid)
-        y = self.transform.inverse(y_hat, target, grid, self.policy.format("inverse_transform"))
-        if self.bias is not None and not biased:
+        biased = None if self.bias is None else self.transform.add_constant(y_hat, self.bias, grid)
+        y = self.transform.inverse(
+            y_hat if biased is None else biased, target, grid, self.policy.format("inverse_transform")
+        )
+        if self.bias is not None and biased is None:
             y = y + self.bias.to(y.dtype).view(-1, *([1] * len(grid)))
         return y
 

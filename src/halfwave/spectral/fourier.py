@@ -21,6 +21,7 @@ from torch import Tensor
 
 from halfwave.numerics import Format
 from halfwave.spectral import fft, gemm
+from halfwave.spectral.constants import add_at
 from halfwave.spectral.cost import narrow_range
 from halfwave.spectral.modes import AxisModes, Layout, kept_modes, placed_modes, weight_modes
 from halfwave.spectral.transform_plan import Backend, TransformPlan, plan_transform
@@ -89,16 +90,15 @@ class FourierTransform:
         # Only an explicit choice of the fft backend runs one there: auto never does.
         return self.backend == "fft" and narrow_range(format)
 
-    def add_constant(self, x_hat: Tensor, constant: Tensor, grid: tuple[int, ...]) -> bool:
-        """Add a constant per channel (C,) to the field by adding it to its mean, in place; False if that cannot be.
+    def add_constant(self, x_hat: Tensor, constant: Tensor, grid: tuple[int, ...]) -> Tensor | None:
+        """Add a constant per channel (C,) to the field by adding it to its mean; None if that cannot be.
 
         One number per channel instead of a pass over the grid, and the gradient comes as cheaply.
         """
         modes = self.modes(grid)
         if any(axis.shift != 0 for axis in modes):
-            return False
-        x_hat[(*[-axis.first for axis in modes], 0)] += constant.to(x_hat.dtype)
-        return True
+            return None
+        return add_at(x_hat, (*[-axis.first for axis in modes], 0), constant)
 
 
 class _Analyse(torch.autograd.Function):

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from halfwave.numerics import Arithmetic, Format, arithmetic_of
+from halfwave.spectral.constants import add_at
 from halfwave.spectral.legendre import SPHERE_GRIDS, SphereGrid
 from halfwave.spectral.legendre_matrix import legendre_matrix
 from halfwave.spectral.matrices import Weighting, transform_matrix
@@ -129,11 +130,10 @@ class SphericalTransform:
         """False: coefficients are means in both backends, which cannot leave a format's range."""
         return False
 
-    def add_constant(self, x_hat: Tensor, constant: Tensor, grid: tuple[int, ...]) -> bool:
-        """Add a constant per channel (C,) to the field by adding it to its mean, in place."""
+    def add_constant(self, x_hat: Tensor, constant: Tensor, grid: tuple[int, ...]) -> Tensor | None:
+        """Add a constant per channel (C,) to the field by adding it to its mean."""
         batch = x_hat.shape[2] // self.kept(grid)[1]
-        x_hat[0, 0, :batch] += constant.to(x_hat.dtype)
-        return True
+        return add_at(x_hat, (0, 0, slice(batch)), constant)
 
 
 class _Analyse(torch.autograd.Function):
