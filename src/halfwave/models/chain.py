@@ -9,7 +9,7 @@ takes new memory for every intermediate and passes over it once more for every s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -26,9 +26,9 @@ class Workspace:
         self.dtype, self.device = dtype, device
         self._tensors: dict[str, Tensor] = {}
 
-    def tensor(self, name: str, shape: Sequence[int]) -> Tensor:
+    def tensor(self, name: str, shape: tuple[int, ...]) -> Tensor:
         found = self._tensors.get(name)
-        if found is None or found.shape != torch.Size(shape):
+        if found is None or found.shape != shape:
             self._tensors.pop(name, None)  # first, or both would live for a moment
             found = self._tensors[name] = torch.empty(shape, dtype=self.dtype, device=self.device)
         return found
@@ -70,6 +70,7 @@ class Run:
     values: dict[str, Tensor] = field(default_factory=dict)
     gradients: dict[str, Tensor] = field(default_factory=dict)
     _products: dict[tuple[int, int], Tensor] = field(default_factory=dict)
+    _views: dict[tuple[str, int, int], Tensor] = field(default_factory=dict)
 
     def forward(self, fields: dict[str, Tensor]) -> Tensor:
         """The result of a slice of every field."""
@@ -86,7 +87,7 @@ class Run:
             step.backward(self, self.gradients[step.into])
         return self.gradients
 
-    def space(self, name: str, shape: Sequence[int]) -> Tensor | None:
+    def space(self, name: str, shape: tuple[int, ...]) -> Tensor | None:
         """Where a value of this name goes; None is a new tensor."""
         return None if self.workspace is None else self.workspace.tensor(name, shape)
 
@@ -96,6 +97,26 @@ class Run:
     def consumed(self, name: str) -> Tensor | None:
         """Where a sum with this value goes: into its place, unless the value lies in somebody else's tensor."""
         return self.space(name, self.values[name].shape)
+
+    def matrices(self, parameter: int, count: int) -> Tensor:
+        """A weight (O, C), once for each of `count` products: (count, O, C), a view."""
+        return self._view("matrices", parameter, count, lambda w: w.expand(count, -1, -1))
+
+    def transposes(self, parameter: int, count: int) -> Tensor:
+        """The same transposed: (count, C, O), a view."""
+        return self._view("transposes", parameter, count, lambda w: w.t().expand(count, -1, -1))
+
+    def column(self, parameter: int) -> Tensor:
+        """A parameter per channel, the same at every point: (C, 1), a view."""
+        return self._view("column", parameter, 1, lambda w: w.unsqueeze(1))
+
+    def _view(self, kind: str, parameter: int, count: int, make: Callable[[Tensor], Tensor]) -> Tensor:
+        # Made once, not in every slice: a view takes microseconds, and there are hundreds of slices with ten each.
+        key = (kind, parameter, count)
+        found = self._views.get(key)
+        if found is None:
+            found = self._views[key] = make(self.parameters[parameter])
+        return found
 
     def add_product(self, parameter: int, grad: Tensor, x: Tensor) -> None:
         """Add grad x^T, (b, O, s) by (b, C, s), to the sum of a weight, which `finish` takes over b."""
@@ -148,12 +169,12 @@ class Mix:
 
     def forward(self, run: Run) -> Tensor:
         x = run.values[self.source]
-        weight = run.parameters[self.weight].expand(len(x), -1, -1)
+        weight = run.matrices(self.weight, len(x))
         if self.plus is not None:
             return torch.baddbmm(run.values[self.plus], weight, x, out=run.consumed(self.plus))
         space = run.space(self.into, (len(x), weight.shape[1], x.shape[2]))
         if self.bias is not None:
-            return torch.baddbmm(run.parameters[self.bias].unsqueeze(1), weight, x, out=space)
+            return torch.baddbmm(run.column(self.bias), weight, x, out=space)
         return torch.bmm(weight, x, out=space)
 
     def backward(self, run: Run, grad: Tensor) -> None:
@@ -164,7 +185,7 @@ class Mix:
             run.gradients[self.plus] = grad
         if self.source in run.unwanted:
             return
-        transposed = run.parameters[self.weight].t().expand(len(grad), -1, -1)
+        transposed = run.transposes(self.weight, len(grad))
         so_far = run.gradients.get(self.source)
         if so_far is not None:
             so_far.baddbmm_(transposed, grad)
@@ -182,7 +203,7 @@ class Gate:
     plus: str
 
     def forward(self, run: Run) -> Tensor:
-        gate, x = run.parameters[self.weight].unsqueeze(1), run.values[self.source]
+        gate, x = run.column(self.weight), run.values[self.source]
         return torch.addcmul(run.values[self.plus], gate, x, out=run.consumed(self.plus))
 
     def backward(self, run: Run, grad: Tensor) -> None:
@@ -191,7 +212,7 @@ class Gate:
         run.gradients[self.plus] = grad
         if self.source in run.unwanted:
             return
-        gate, so_far = run.parameters[self.weight].unsqueeze(1), run.gradients.get(self.source)
+        gate, so_far = run.column(self.weight), run.gradients.get(self.source)
         if so_far is not None:
             so_far.addcmul_(gate, grad)
         else:
