@@ -149,7 +149,7 @@ def _analyse_longitudes(x: Tensor, plan: SphericalPlan) -> Tensor:
     """(F, H, W) to (M, 2, F, H)."""
     latitudes, longitudes = plan.grid
     zonal = x.new_empty((plan.orders, 2, len(x), latitudes), dtype=plan.arith.storage)
-    for part in slices(len(x), 4 * latitudes * longitudes, x.device):
+    for part in _field_slices(len(x), plan, x.device):
         rows = plan.arith.load(x[part]).reshape(-1, longitudes)
         columns = _rfft(rows, plan) if plan.backend == "fft" else _product_of_longitudes(rows, plan)
         zonal[:, :, part] = plan.arith.settle(columns).unflatten(2, (-1, latitudes))
@@ -163,7 +163,7 @@ def _synthesise_longitudes(zonal: Tensor, plan: SphericalPlan) -> Tensor:
     """(M, 2, F, H) to (F, H, W)."""
     fields, (latitudes, longitudes) = zonal.shape[2], plan.grid
     out = zonal.new_empty((fields, latitudes, longitudes), dtype=plan.arith.storage)
-    parts = list(slices(fields, 4 * latitudes * longitudes, zonal.device))
+    parts = _field_slices(fields, plan, zonal.device)
     longitudes_of = _Irfft(plan, parts[0].stop * latitudes, zonal.device) if plan.backend == "fft" else None
     for part in parts:
         if longitudes_of is not None:
@@ -217,6 +217,12 @@ def counted(orders: int, longitudes: int, dtype: torch.dtype, device: torch.devi
     """How many orders m stands for in a real field, shape (M,): 2 (m and -m), but 1 for m = 0 and m = W/2."""
     m = torch.arange(orders, device=device)
     return torch.where((m == 0) | (2 * m == longitudes), 1.0, 2.0).to(dtype)
+
+
+def _field_slices(fields: int, plan: SphericalPlan, device: torch.device) -> list[slice]:
+    """Half of the budget: loaded fields and their coefficients, twice as large, are there at the same time."""
+    latitudes, longitudes = plan.grid
+    return list(slices(fields, 8 * latitudes * longitudes, device))
 
 
 def _order_slices(plan: SphericalPlan, fields: int, device: torch.device) -> list[slice]:
