@@ -59,14 +59,16 @@ class LiveBytes(TorchDispatchMode):
         """Whether the storage existed before the counter."""
         return token in self._before
 
-    def peak(self, without: Collection[int] = (), granule: int = 1) -> int:
+    def peak(self, without: Collection[int] = (), granule: int = 1, until: Any = None) -> int:
         """The largest sum of live bytes so far, leaving out the storages that the tokens `without` stand for.
 
-        Every storage counts as a multiple of `granule` bytes, as it does for an allocator that rounds.
+        Every storage counts as a multiple of `granule` bytes, as it does for an allocator that rounds. With `until`,
+        the largest sum up to the first mark of this label, if there is one.
         """
+        end = next((position for position, label in self._marks if label == until), len(self._log))
         held = {token: nbytes for token, nbytes in self._before.items() if token not in without}
         running = largest = sum(_rounded_up(nbytes, granule) for nbytes in held.values())
-        for token, change in self._log:
+        for token, change in self._log[:end]:
             if token not in without:
                 before = held.get(token, 0)
                 held[token] = before + change

@@ -41,7 +41,7 @@ class HandWritten(nn.Module):
 
 
 def _fno(**options):
-    return PeerFNO(n_modes=(16, 16), in_channels=1, out_channels=1, hidden_channels=16, **options)
+    return PeerFNO(**{"n_modes": (16, 16), "in_channels": 1, "out_channels": 1, "hidden_channels": 16, **options})
 
 
 def _relative(a, b):
@@ -182,12 +182,24 @@ def test_every_convolution_of_a_hand_written_module_stays_within_its_bound(dtype
         assert y.dtype is torch.float32
 
 
-@pytest.mark.parametrize("make", [_fno, HandWritten])
-def test_half_takes_a_quarter_off_the_activations_at_least(make):
+@pytest.mark.parametrize(
+    ("make", "batch", "points"),
+    [
+        (_fno, 4, 64),
+        (lambda: _fno(hidden_channels=32), 1, 64),
+        (HandWritten, 4, 64),
+        (HandWritten, 1, 32),
+        # Modules whose weights outweigh their fields.
+        (lambda: HandWritten(32, (32, 32)), 4, 64),
+        (lambda: HandWritten(64, (16, 16)), 8, 32),
+        (lambda: HandWritten(64, (32, 32)), 1, 64),
+    ],
+)
+def test_half_takes_a_quarter_off_the_activations_at_least(make, batch, points):
     torch.manual_seed(0)
     peer = make()
     ours = convert(copy.deepcopy(peer), "half")
-    batch = (torch.randn(4, 1, 64, 64), torch.randn(4, 1, 64, 64))
+    batch = (torch.randn(batch, 1, points, points), torch.randn(batch, 1, points, points))
     taken = []
     for model in (peer, ours):
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)

@@ -54,6 +54,17 @@ def test_adamw_state_is_counted_and_left_out_of_activations():
     assert measured.peak_memory_bytes == held + 2 * FLOAT + 400 * FLOAT
 
 
+def test_temporaries_of_the_optimizer_are_memory_but_no_activations():
+    model = nn.Linear(100, 50, bias=False)
+    batch = (torch.randn(8, 100), torch.randn(8, 50))
+    adamw = torch.optim.AdamW(model.parameters(), fused=False, foreach=False)
+    training_step(model, dot, adamw, batch)
+    measured = measure_step(model, dot, adamw, batch)
+    assert measured.activation_bytes == 2 * 400 * FLOAT + FLOAT
+    held = measured.parameter_bytes + measured.gradient_bytes + measured.optimizer_bytes + measured.batch_bytes
+    assert measured.peak_memory_bytes >= held + 5000 * FLOAT
+
+
 def test_a_view_and_an_in_place_result_cost_nothing():
     x = torch.randn(1000)
     assert peak_of(lambda: x.view(10, 100).t()[2:].add_(1), x) == 1000 * FLOAT

@@ -23,8 +23,9 @@ from halfwave.precision import Policy, as_policy
 # FNO 64x64, 32 channels, batch 32: 0.84 s with half of it, 0.70 with this, 0.56 with twice, which costs more memory.
 SLICE_ELEMENTS = 1 << 19
 # A field smaller than a few such slices would be one slice, and save nothing: it is cut in four, down to this size.
-# FNO 64x64, 32 channels, batch 4: 34.5 MB of activations in one slice, 27.6 in four, in 0.185 and 0.175 s of one core.
-SMALL_SLICE_ELEMENTS = 1 << 17
+# FNO 64x64, 32 channels: for batch 4 34.5 MB of activations in one slice and 27.6 in four, in the same time; for batch
+# 1 12.3 MB in one and 10.5 in two, which take 8% longer.
+SMALL_SLICE_ELEMENTS = 1 << 16
 
 # Points of one matrix product where several threads share the work: MKL on 2 cores takes a batch of such products in
 # three quarters of the time of one wide product (64 x 64 x 8192: 0.56 against 0.75 ms), which it divides badly.

@@ -14,6 +14,8 @@ from torch.optim import Optimizer
 
 from halfwave.live_bytes import LiveBytes, storage_bytes
 
+_UPDATE = "update"
+
 Batch = tuple[Any, Any]
 """Inputs and targets, whatever the model and the loss take."""
 
@@ -22,7 +24,9 @@ Batch = tuple[Any, Any]
 class StepMeasure:
     """What one training step holds at most.
 
-    `activation_bytes` is the largest sum of live bytes that are not parameters, gradients, optimizer state or batch.
+    `activation_bytes` is the largest sum of live bytes that are not parameters, gradients, optimizer state or batch,
+    in the forward and the backward pass: an optimizer may make temporaries as large as the weights, which say nothing
+    of the model. `peak_memory_bytes` counts all.
     """
 
     peak_memory_bytes: int
@@ -43,8 +47,7 @@ def training_step(model: nn.Module, loss: Callable[..., Tensor], optimizer: Opti
 def measure_step(model: nn.Module, loss: Callable[..., Tensor], optimizer: Optimizer, batch: Batch) -> StepMeasure:
     """Run one whole training step and count its bytes.
 
-     An optimizer makes its state at its first step, so call this after one step for the figures of a long run
-    .
+    An optimizer makes its state at its first step, so call this after one step for the figures of a long run.
     """
     return measure(lambda: training_step(model, loss, optimizer, batch), model, optimizer, batch)
 
@@ -54,12 +57,16 @@ def measure(step: Callable[[], Any], model: nn.Module, optimizer: Optimizer, bat
     with LiveBytes() as live:
         held = live.hold(_parts(model, optimizer, batch))
         live.hold(model.buffers())
-        step()
+        hook = optimizer.register_step_pre_hook(lambda *_: live.mark(_UPDATE))
+        try:
+            step()
+        finally:
+            hook.remove()
         # Twice: the gradients of the step before are freed in the step, its own and a new state are made in it.
         held |= live.hold(_parts(model, optimizer, batch))
     return StepMeasure(
         peak_memory_bytes=live.peak(),
-        activation_bytes=live.peak(without=held),
+        activation_bytes=live.peak(without=held, until=_UPDATE),
         parameter_bytes=storage_bytes(model.parameters()),
         gradient_bytes=storage_bytes(_gradients(model)),
         optimizer_bytes=storage_bytes(_state(optimizer)),
