@@ -7,7 +7,7 @@ import torch
 
 from halfwave.models import pointwise
 from halfwave.models.block import SKIPS, _block
-from halfwave.models.chain import Gelu, Mix, Run, Workspace
+from halfwave.models.chain import Gelu, Mix, Run, Workspace, recomputed
 from halfwave.models.pointwise import _whole, apply_pointwise
 from halfwave.numerics import Arithmetic, arithmetic_of, get_format
 
@@ -125,3 +125,14 @@ def test_slices_of_one_shape_take_no_new_memory():
 
 def test_a_block_without_skips_does_not_ask_for_its_input():
     assert _block((None, None), True, True).fields == ("y",)
+
+
+@pytest.mark.parametrize(
+    ("activate", "left_out"),
+    # Nobody's derivative needs the result; without the last GELU nor does any need the sum and product before it.
+    [(True, ["out"]), (False, ["mlp", "skipped"])],
+)
+def test_the_backward_pass_makes_no_value_again_that_it_does_not_need(activate, left_out):
+    steps = _block(("linear", "soft-gating"), True, activate).steps
+    again = recomputed(steps)
+    assert [step.into for step in steps if step not in again] == left_out

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 import torch
@@ -35,17 +36,35 @@ class Workspace:
 
 
 class Step(Protocol):
-    """One step. `plus` values are consumed: no other step reads them afterwards."""
+    """One step. A value named `plus` is consumed: no other step reads it afterwards, nor does a derivative."""
 
     @property
     def into(self) -> str:
         """Name of the value that it makes."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the values that it is made from."""
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """Those of them that its derivative needs."""
 
     def forward(self, run: Run) -> Tensor:
         """The value."""
 
     def backward(self, run: Run, grad: Tensor) -> None:
         """Hand the gradient of the value on to what it was made from."""
+
+
+@cache
+def recomputed(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps whose values some derivative needs, or that lead to one: the last of a chain never is among them."""
+    needed = {name for step in steps for name in step.keeps}
+    for step in reversed(steps):
+        if step.into in needed:
+            needed.update(step.reads)
+    return tuple(step for step in steps if step.into in needed)
 
 
 @dataclass
@@ -74,25 +93,29 @@ class Run:
 
     def forward(self, fields: dict[str, Tensor]) -> Tensor:
         """The result of a slice of every field."""
-        self.values = {name: self._load(name, part) for name, part in fields.items()}
-        for step in self.steps:
-            self.values[step.into] = self.arith.settle(step.forward(self))
+        self._evaluate(self.steps, fields)
         return self.values[self.steps[-1].into]
 
-    def backward(self, grad: Tensor) -> dict[str, Tensor]:
-        """Gradients of the fields of the last forward pass that are asked for; those of parameters are summed up."""
+    def backward(self, fields: dict[str, Tensor], grad: Tensor) -> dict[str, Tensor]:
+        """Gradients of the fields that are asked for, from that of the result; those of parameters are summed up."""
+        self._evaluate(recomputed(self.steps), fields)
         last = self.steps[-1].into
         self.gradients = {last: self._load(_gradient_of(last), grad)}
         for step in reversed(self.steps):
             step.backward(self, self.gradients[step.into])
         return self.gradients
 
+    def _evaluate(self, steps: tuple[Step, ...], fields: dict[str, Tensor]) -> None:
+        self.values = {name: self._load(name, part) for name, part in fields.items()}
+        for step in steps:
+            self.values[step.into] = self.arith.settle(step.forward(self))
+
     def space(self, name: str, shape: tuple[int, ...]) -> Tensor | None:
         """Where a value of this name goes; None is a new tensor."""
         return None if self.workspace is None else self.workspace.tensor(name, shape)
 
-    def space_of_gradient(self, name: str) -> Tensor | None:
-        return self.space(_gradient_of(name), self.values[name].shape)
+    def space_of_gradient(self, name: str, like: Tensor) -> Tensor | None:
+        return self.space(_gradient_of(name), like.shape)
 
     def consumed(self, name: str) -> Tensor | None:
         """Where a sum with this value goes: into its place, unless the value lies in somebody else's tensor."""
@@ -167,6 +190,14 @@ class Mix:
     bias: int | None = None
     plus: str | None = None
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.source,) if self.plus is None else (self.source, self.plus)
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        return (self.source,)
+
     def forward(self, run: Run) -> Tensor:
         x = run.values[self.source]
         weight = run.matrices(self.weight, len(x))
@@ -178,7 +209,8 @@ class Mix:
         return torch.bmm(weight, x, out=space)
 
     def backward(self, run: Run, grad: Tensor) -> None:
-        run.add_product(self.weight, grad, run.values[self.source])
+        x = run.values[self.source]
+        run.add_product(self.weight, grad, x)
         if self.bias is not None:
             run.add_sum(self.bias, grad)
         if self.plus is not None:
@@ -190,7 +222,7 @@ class Mix:
         if so_far is not None:
             so_far.baddbmm_(transposed, grad)
         else:
-            run.gradients[self.source] = torch.bmm(transposed, grad, out=run.space_of_gradient(self.source))
+            run.gradients[self.source] = torch.bmm(transposed, grad, out=run.space_of_gradient(self.source, x))
 
 
 @dataclass(frozen=True)
@@ -201,6 +233,14 @@ class Gate:
     source: str
     weight: int
     plus: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.source, self.plus
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        return (self.source,)
 
     def forward(self, run: Run) -> Tensor:
         gate, x = run.column(self.weight), run.values[self.source]
@@ -216,7 +256,7 @@ class Gate:
         if so_far is not None:
             so_far.addcmul_(gate, grad)
         else:
-            run.gradients[self.source] = torch.mul(gate, grad, out=run.space_of_gradient(self.source))
+            run.gradients[self.source] = torch.mul(gate, grad, out=run.space_of_gradient(self.source, x))
 
 
 @dataclass(frozen=True)
@@ -226,6 +266,14 @@ class Add:
     into: str
     source: str
     plus: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.source, self.plus
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        return ()
 
     def forward(self, run: Run) -> Tensor:
         return torch.add(run.values[self.plus], run.values[self.source], out=run.consumed(self.plus))
@@ -244,6 +292,14 @@ class Gelu:
     into: str
     source: str
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.source,)
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        return (self.source,)
+
     def forward(self, run: Run) -> Tensor:
         x = run.values[self.source]
         space = run.space(self.into, x.shape)
@@ -251,5 +307,5 @@ class Gelu:
 
     def backward(self, run: Run, grad: Tensor) -> None:
         # In the place of `grad`, unless that lies in somebody else's tensor.
-        space, x = run.space_of_gradient(self.into), run.values[self.source]
+        space, x = run.space_of_gradient(self.into, grad), run.values[self.source]
         run.gradients[self.source] = torch.ops.aten.gelu_backward.grad_input(grad, x, grad_input=space)

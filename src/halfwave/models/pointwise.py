@@ -100,8 +100,7 @@ class _InSlices(torch.autograd.Function):
         )
         cut = _cut(fields[0])
         for parts in zip(*map(cut.slices, (*fields, grad.flatten(2), *wanted.values())), strict=True):
-            run.forward(dict(zip(network.fields, parts, strict=False)))
-            found = run.backward(parts[n_fields])
+            found = run.backward(dict(zip(network.fields, parts, strict=False)), parts[n_fields])
             for name, total in zip(wanted, parts[n_fields + 1 :], strict=True):
                 total.copy_(found[name])
         run.finish()
