@@ -65,7 +65,8 @@ class LiveBytes(TorchDispatchMode):
         Every storage counts as a multiple of `granule` bytes, as it does for an allocator that rounds. With `until`,
         the largest sum up to the first mark of this label, if there is one.
         """
-        end = next((position for position, label in self._marks if label == until), len(self._log))
+        marked = (position for position, label in self._marks if until is not None and label == until)
+        end = next(marked, len(self._log))
         held = {token: nbytes for token, nbytes in self._before.items() if token not in without}
         running = largest = sum(_rounded_up(nbytes, granule) for nbytes in held.values())
         for token, change in self._log[:end]:

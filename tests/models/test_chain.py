@@ -63,10 +63,10 @@ def test_a_block_s_gradients_are_the_numerical_ones():
     assert torch.autograd.gradcheck(lambda x, y, *p: apply_pointwise(network, [x, y], list(p), arith), inputs)
 
 
-@pytest.mark.parametrize("frozen", [[0], [1], [2, 4], [0, 1], [3, 5, 7]])
-def test_what_asks_for_no_gradient_gets_none_and_changes_no_other(frozen):
+@pytest.mark.parametrize("frozen", [[0], [1], [2, 4], [0, 1], [3, 5]])
+@pytest.mark.parametrize("skips", [("soft-gating", "linear"), ("identity", "identity")])
+def test_what_asks_for_no_gradient_gets_none_and_changes_no_other(skips, frozen):
     torch.manual_seed(0)
-    skips = ("soft-gating", "linear")
     network, arith = _block(skips, True, True), arithmetic_of("fp64", "cpu")
     tensors = [*fields_of(network), *parameters_of(skips, True)]
     for i in frozen:

@@ -240,3 +240,12 @@ def test_meta_device():
 def test_bad_arguments_raise(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_an_empty_batch_gives_an_empty_batch():
+    transform = SphericalTransform((64, 64))
+    spectrum = transform.forward(torch.randn(0, 3, 64, 128), FP32)
+    assert spectrum.shape == (64, 2, 0, 3)
+    plan = transform.plan((64, 128), FP32, spectrum.device)
+    assert plan.backend == "fft"
+    assert synthesise(spectrum, plan).shape == (0, 3, 64, 128)

@@ -280,6 +280,8 @@ class Add:
 
     def backward(self, run: Run, grad: Tensor) -> None:
         run.gradients[self.plus] = grad
+        if self.source in run.unwanted:
+            return
         so_far = run.gradients.get(self.source)
         # A copy: what else reaches the source is added into it.
         run.gradients[self.source] = grad.clone() if so_far is None else so_far.add_(grad)

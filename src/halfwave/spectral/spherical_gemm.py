@@ -164,7 +164,8 @@ def _synthesise_longitudes(zonal: Tensor, plan: SphericalPlan) -> Tensor:
     fields, (latitudes, longitudes) = zonal.shape[2], plan.grid
     out = zonal.new_empty((fields, latitudes, longitudes), dtype=plan.arith.storage)
     parts = _field_slices(fields, plan, zonal.device)
-    longitudes_of = _Irfft(plan, parts[0].stop * latitudes, zonal.device) if plan.backend == "fft" else None
+    fields_at_once = parts[0].stop if parts else 0
+    longitudes_of = _Irfft(plan, fields_at_once * latitudes, zonal.device) if plan.backend == "fft" else None
     for part in parts:
         if longitudes_of is not None:
             rows = longitudes_of(zonal[:, :, part])
