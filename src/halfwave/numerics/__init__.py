@@ -3,12 +3,26 @@
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.formats import FORMATS, Format, get_format
 from halfwave.numerics.hardware import default_half, describe_cpu, kind_of, meta_as, multiplies_natively
+from halfwave.numerics.kernel import (
+    Gradients,
+    Kernel,
+    LinearKernel,
+    Operands,
+    run_kernel,
+    run_linear,
+    transformed,
+    without_autocast,
+)
 from halfwave.numerics.rounding import round_to
 
 __all__ = [
     "FORMATS",
     "Arithmetic",
     "Format",
+    "Gradients",
+    "Kernel",
+    "LinearKernel",
+    "Operands",
     "arithmetic",
     "arithmetic_of",
     "default_half",
@@ -18,4 +32,8 @@ __all__ = [
     "meta_as",
     "multiplies_natively",
     "round_to",
+    "run_kernel",
+    "run_linear",
+    "transformed",
+    "without_autocast",
 ]

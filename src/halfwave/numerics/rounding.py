@@ -27,15 +27,25 @@ def round_to(x: Tensor, format: str | Format) -> Tensor:
 
 
 class _StraightThrough(torch.autograd.Function):
-    """q(x) forward, identity backward."""
+    """q(x) forward, identity for every derivative."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, target: Format) -> Tensor:
+    def forward(x: Tensor, target: Format) -> Tensor:
         return _rounded(x, target)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Format], output: Tensor) -> None:
+        return
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return grad, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        return tangent.view_as(tangent)
 
 
 def _rounded(x: Tensor, target: Format) -> Tensor:
