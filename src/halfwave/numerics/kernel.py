@@ -3,7 +3,7 @@
 The *lean* way works in slices and in buffers, and its first derivative makes again what the forward pass did not keep:
 that is what a training step runs. The *plain* way says the same in ordinary differentiable operators, out of place. It
 is taken for whatever the lean one does not have: second and higher derivatives (`create_graph=True`), `torch.func`
-(grad, vmap, jvp, jacrev, jacfwd, hessian), forward-mode derivatives, batched gradients.
+(grad, vmap, jvp, jacrev, jacfwd, hessian), forward-mode derivatives.
 
 Formats are a policy's business: an ambient autocast is off inside a kernel, in the backward pass as well.
 """
