@@ -29,9 +29,9 @@ from halfwave.data import build_generator, generate, open_any
 from halfwave.errors import InputError
 from halfwave.files import written_aside
 from halfwave.models import GINO, MODELS, build_model, set_precision
-from halfwave.models.recipes import Recipe
 from halfwave.numerics import describe_cpu
 from halfwave.precision import Policy
+from halfwave.recipes import Recipe
 from halfwave.training import TrainConfig
 from halfwave.training.clouds import Clouds, Inputs, Targets, tensors_of
 from halfwave.training.engine import build_optimizer
