@@ -51,7 +51,7 @@ class Convolution(PointwiseModule):
         return out
 
     def extra_repr(self) -> str:
-        return f"{tuple(self.weight.shape)}, upsample={self.upsample}, pointwise={self.policy.pointwise}"
+        return f"{tuple(self.weight.shape)}, upsample={self.upsample}, pointwise={self.arithmetic(self.weight.device)}"
 
 
 class _Convolve(torch.autograd.Function):

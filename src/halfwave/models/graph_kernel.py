@@ -136,7 +136,7 @@ class GraphKernel(PointwiseModule):
         # angles, sines, cosines, both together, and rounded.
         widths = sum(len(fc.weight) for fc in self._layers()) + 2 * self.in_channels
         numbers = 5 * widths * replicas + 4 * self.embedding.out_channels
-        itemsize = max(4, self.policy.format("pointwise").storage.itemsize)
+        itemsize = max(4, self.arithmetic(device).storage.itemsize)
         return max(1, limit // (itemsize * numbers))
 
     def _weights(self) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""GroupNorm and the nonlinearity after it, with statistics in fp32 whatever the format of the fields.
+"""GroupNorm and the nonlinearity after it, with statistics in fp32 (or fp64) whatever the format of the fields.
 
 Half-precision sums of squares over a grid would overflow (fp16) or stagnate (bf16); so the mean and the variance, the
 division and the nonlinearity run in fp32 on the stored values, and the result is stored in the format. The input alone
@@ -40,10 +40,11 @@ class NormActivation(PointwiseModule):
 
     def forward(self, x: Tensor) -> Tensor:
         arith, activation = self.arithmetic(x.device), ACTIVATIONS[self.activation]
-        if torch.compiler.is_compiling():  # which recomputes by itself, and cannot trace a gradient inside a function
-            wide = x.to(self.weight.dtype)
-            return arith.store(_function(wide, self.weight, self.bias, self.groups, activation))
-        out: Tensor = _Normalize.apply(x, self.weight, self.bias, arith, self.groups, activation)
+        wide = torch.float64 if torch.float64 in (arith.storage, self.weight.dtype) else torch.float32
+        weight, bias = self.weight.to(wide), self.bias.to(wide)
+        if torch.compiler.is_compiling() or not x.numel():  # the compiler recomputes by itself; nothing has no slices
+            return arith.store(_function(x.to(wide), weight, bias, self.groups, activation))
+        out: Tensor = _Normalize.apply(x, weight, bias, arith, self.groups, activation)
         return out
 
     def extra_repr(self) -> str:

@@ -3,7 +3,7 @@
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.formats import FORMATS, Format, get_format
 from halfwave.numerics.hardware import default_half, describe_cpu, kind_of, meta_as, multiplies_natively
-from halfwave.numerics.rounding import round_to
+from halfwave.numerics.rounding import at_least_fp32, round_to
 
 __all__ = [
     "FORMATS",
@@ -11,6 +11,7 @@ __all__ = [
     "Format",
     "arithmetic",
     "arithmetic_of",
+    "at_least_fp32",
     "default_half",
     "describe_cpu",
     "get_format",
