@@ -31,7 +31,8 @@ class NeuralOperator(PolicyModule):
     """
 
     config: dict[str, Any]
-    _settled = False
+    settled: bool = False
+    """Whether it has computed."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Wrap the constructor so that `config` holds its arguments, defaults included, but not the policy."""
@@ -64,8 +65,8 @@ class NeuralOperator(PolicyModule):
 
     def settle(self) -> None:
         # All layers at once, before any of them: inside a checkpoint the compiler allows no lasting change.
-        if torch.compiler.is_compiling() or not self._settled:
-            self._settled = True
+        if torch.compiler.is_compiling() or not self.settled:
+            self.settled = True
             for layer in _layers(self):
                 layer.settle()
 

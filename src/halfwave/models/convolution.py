@@ -47,7 +47,12 @@ class Convolution(PointwiseModule):
         self.policy = as_policy(precision)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = _Convolve.apply(x, self.weight, self.bias, self.arithmetic(x.device), self.upsample)
+        arith = self.arithmetic(x.device)
+        if not x.numel():  # an empty batch has no slices
+            kernel, shift = arith.load(self.weight), arith.load(self.bias)
+            geometry = _geometry(self.weight, self.upsample)
+            return arith.store(torch.convolution(arith.load(x), kernel, shift, **geometry))
+        out: Tensor = _Convolve.apply(x, self.weight, self.bias, arith, self.upsample)
         return out
 
     def extra_repr(self) -> str:

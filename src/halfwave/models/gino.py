@@ -295,7 +295,7 @@ class GINO(NeuralOperator):
         """(B, C, *grid): the input kernel, from the points to the grid of each geometry."""
         v = self.gno_in(pack_graphs(self._input_graphs(points, grids)), points.rows, grids.rows.flatten(0, 1), f)
         v = v.unflatten(0, (points.count, -1)).permute(0, 2, 3, 1)
-        return v.reshape(-1, v.shape[2], *grids.shape)
+        return v.reshape(v.shape[0] * v.shape[1], v.shape[2], *grids.shape)
 
     def _append(self, v: Tensor, latent_features: Tensor | None, grids: _Grids) -> Tensor:
         """Append the features on the grid; a batch of either shares what the other has once."""
@@ -312,7 +312,7 @@ class GINO(NeuralOperator):
             )
         if batch != len(v) and 1 not in (batch, len(v) if grids.count == 1 else 0):
             raise ValueError(f"latent_features for {batch} samples and {len(v)} inputs: expected as many, or one")
-        size = max(batch, len(v))
+        size = len(v) if batch == 1 else batch
         extra = latent_features.movedim(-1, 1).to(v.dtype)
         return torch.cat([t.expand(size, *t.shape[1:]) for t in (v, extra)], dim=1)
 

@@ -110,6 +110,8 @@ class GraphKernel(PointwiseModule):
         """
         self._check(f)
         arith = self.arithmetic(data.device)
+        if f is not None and not f.shape[1]:  # an empty batch of functions
+            return f.new_zeros((graph.n_queries, 0, self.out_channels), dtype=arith.storage)
         points, targets = data.index_select(0, graph.sources), queries.index_select(0, graph.targets)
         features = None if f is None else arith.store(f.index_select(0, graph.sources))
         at_data, at_queries, inside, *rest = self._weights()

@@ -43,7 +43,8 @@ class Pointwise:
 
 def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
     """The network in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
-    if kind_of(fields[0].device) == "cpu" and not torch.compiler.is_compiling():
+    # An empty batch has no slices.
+    if kind_of(fields[0].device) == "cpu" and fields[0].numel() and not torch.compiler.is_compiling():
         result: Tensor = _InSlices.apply(network, arith, *fields, *parameters)
         return result
     flat = _flat(fields)

@@ -122,8 +122,8 @@ class Policy:
     def on(self, device: torch.device | str, dtype: torch.dtype = torch.float32) -> Resolved:
         """The arithmetic of each role (outside `layers`) on a device, for master weights of this dtype.
 
-        A role in fp32 computes in the dtype of the weights, so that `model.double()` is fp64 throughout under ``"full"``
-        and outside the half roles under the others.
+        A role in fp32 computes in the dtype of the weights, so that `model.double()` is fp64 throughout under
+        ``"full"``, and outside the half roles under the others.
         """
         formats = self.forward_transform, self.contraction, self.inverse_transform, self.pointwise, self.weights
         return resolve(formats, device, dtype)

@@ -60,4 +60,5 @@ def _resolve(formats: tuple[str, ...], kind: str, masters: torch.dtype) -> Resol
         accepted = ", ".join(str(dtype).removeprefix("torch.") for dtype in _OF_WEIGHTS)
         raise ValueError(f"weights are {str(masters).removeprefix('torch.')}: expected one of {accepted}")
     names = [_OF_WEIGHTS[masters] if name == "fp32" else name for name in formats]
-    return Resolved(*[arithmetic_of(name, kind) for name in names], masters=masters)
+    forward, contraction, inverse, pointwise, weights = [arithmetic_of(name, kind) for name in names]
+    return Resolved(forward, contraction, inverse, pointwise, weights, masters)

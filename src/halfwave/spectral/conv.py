@@ -93,7 +93,8 @@ class SpectralConv(PolicyModule):
             settings=ContractionSettings(contraction, complex_mode, memory_limit),
         )
         self.bias = nn.Parameter(std * torch.randn(out_channels)) if bias else None
-        self._settled = False
+        # Whether the layer has computed: then a policy with "auto" leaves the stabilizer as it is.
+        self.settled = False
         self.adopt(as_policy(precision))
 
     def forward(self, x: Tensor, output_shape: tuple[int, ...] | None = None) -> Tensor:
@@ -107,9 +108,7 @@ class SpectralConv(PolicyModule):
         y_hat = self.weight.contract(x_hat, window, roles.contraction, roles.weights)
         target = grid if output_shape is None else tuple(output_shape)
         biased = None if self.bias is None else self.transform.add_constant(y_hat, self.bias, grid)
-        y = self.transform.inverse(
-            y_hat if biased is None else biased, target, grid, roles.inverse_transform.format
-        )
+        y = self.transform.inverse(y_hat if biased is None else biased, target, grid, roles.inverse_transform.format)
         if self.bias is not None and biased is None:
             y = y + self.bias.to(y.dtype).view(-1, *([1] * len(grid)))
         return y
@@ -120,8 +119,8 @@ class SpectralConv(PolicyModule):
 
     def settle(self) -> None:
         # Traced code writes and does not read: a guard on what changes once would compile every layer twice.
-        if torch.compiler.is_compiling() or not self._settled:
-            self._settled = True
+        if torch.compiler.is_compiling() or not self.settled:
+            self.settled = True
 
     def concern(self) -> str | None:
         if self.policy.stabilizer == "auto" and self.stabilizer == "none" and self._half_fft(self.policy):
@@ -136,21 +135,16 @@ class SpectralConv(PolicyModule):
         """The stabilizer that acts."""
         return self._stabilizer
 
-    @property
-    def settled(self) -> bool:
-        """Whether the layer has computed: then a policy with ``"auto"`` leaves the stabilizer as it is."""
-        return self._settled
-
     def settle_on(self, stabilizer: str) -> None:
         """Take over the stabilizer that these weights were trained with."""
-        self._stabilizer, self._settled = resolve_stabilizer(stabilizer, self._half_fft(self.policy)), True
+        self._stabilizer, self.settled = resolve_stabilizer(stabilizer, self._half_fft(self.policy)), True
 
     def brings_stabilizer(self, policies: Iterable[Policy]) -> bool:
         """Whether one of these policies would bring a stabilizer with it into a layer that has not computed yet."""
         return any(policy.stabilizer == "auto" and self._half_fft(policy) for policy in policies)
 
     def _choose_stabilizer(self) -> None:
-        if not self._settled or self.policy.stabilizer != "auto":
+        if not self.settled or self.policy.stabilizer != "auto":
             self._stabilizer = resolve_stabilizer(self.policy.stabilizer, self._half_fft(self.policy))
 
     def _half_fft(self, policy: Policy) -> bool:
