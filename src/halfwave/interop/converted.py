@@ -2,7 +2,7 @@
 
 neuraloperator's blocks call `conv(x, output_shape=...)`, and `conv.transform(skip, output_shape=...)` for a skip
 connection beside it, which has to arrive on the same grid. Answers are in the dtype of the input, as the layers around
-expect, and formats are the policy's: an autocast around the model would narrow the products inside, so it is off here.
+expect, and formats are the policy's, also under an autocast around the model.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ class ConvertedConv(nn.Module):
         """(B, C, *any grid) to (B, C, *grid), as neuraloperator moves a skip connection."""
 
     def forward(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):
-            y: Tensor = self.conv(x, self._grid(x, output_shape))
-            return y.to(x.dtype)
+        y: Tensor = self.conv(x, self._grid(x, output_shape))
+        return y.to(x.dtype)
 
     def transform(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         """A skip connection on the grid that `forward` answers on."""
@@ -92,9 +91,9 @@ class ConvertedSphericalConv(ConvertedConv):
         assert isinstance(self.conv.transform, SphericalTransform)
         degrees, doubled = self.conv.transform.n_modes
         wider = SphericalTransform((degrees, 2 * doubled), self.conv.transform.grid)
-        source = tuple(x.shape[2:])
+        source, format = tuple(x.shape[2:]), FORMATS["fp64" if x.dtype is torch.float64 else "fp32"]
         with torch.autocast(x.device.type, enabled=False):
-            return wider.inverse(wider.forward(x, FORMATS["fp32"]), grid, source, FORMATS["fp32"]).to(x.dtype)
+            return wider.inverse(wider.forward(x, format), grid, source, format).to(x.dtype)
 
 
 class ConvertedChannelMLP(nn.Module):
@@ -105,6 +104,5 @@ class ConvertedChannelMLP(nn.Module):
         self.mlp = mlp
 
     def forward(self, x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):
-            y: Tensor = self.mlp(x)
-            return y.to(x.dtype)
+        y: Tensor = self.mlp(x)
+        return y.to(x.dtype)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
 from halfwave.models.arguments import check_counts
@@ -107,10 +106,7 @@ class FNO(NeuralOperator):
         self.set_precision(precision)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != self.n_dim + 2 or x.shape[1] != self.in_channels:
-            raise ValueError(
-                f"expected input (batch, {self.in_channels}, {self.n_dim} grid axes), got {tuple(x.shape)}"
-            )
+        x = self.receive(x, self.in_channels, self.n_dim)
         v = append_grid(x) if self.positional_embedding else x
         v = self.lifting(v)
         pads = [round(p * size) for p, size in zip(self.padding, x.shape[2:], strict=True)]
@@ -122,7 +118,7 @@ class FNO(NeuralOperator):
             for axis, (pad, size) in enumerate(zip(pads, x.shape[2:], strict=True), start=2):
                 v = v.narrow(axis, pad, size)
         out: Tensor = self.projection(v)
-        return out if out.dtype is torch.float64 else out.float()
+        return self.answer(out)
 
 
 def _check_padding(padding: float | Sequence[float] | None, dim: int) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""GroupNorm and the nonlinearity after it, with statistics in fp32 whatever the format of the fields.
+"""GroupNorm and the nonlinearity after it, with statistics in fp32 (or fp64) whatever the format of the fields.
 
 Half-precision sums of squares over a grid would overflow (fp16) or stagnate (bf16); so the mean and the variance, the
 division and the nonlinearity run in fp32 on the stored values, and the result is stored in the format. The input alone
@@ -40,10 +40,12 @@ class NormActivation(PointwiseModule):
         self.policy = as_policy(precision)
 
     def forward(self, x: Tensor) -> Tensor:
-        kernel = _Normalize(self.arithmetic(x.device), self.groups, ACTIVATIONS[self.activation])
+        arith, activation = self.arithmetic(x.device), ACTIVATIONS[self.activation]
+        wide = torch.float64 if torch.float64 in (arith.storage, self.weight.dtype) else torch.float32
+        kernel, parameters = _Normalize(arith, self.groups, activation), (self.weight.to(wide), self.bias.to(wide))
         if torch.compiler.is_compiling():  # which recomputes by itself, and cannot trace a gradient inside a function
-            return kernel.plain(x, self.weight, self.bias)
-        return run_kernel(kernel, x, self.weight, self.bias)
+            return kernel.plain(x, *parameters)
+        return run_kernel(kernel, x, *parameters)
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, groups={self.groups}, {self.activation}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import torch
 from torch import Tensor
 
 from halfwave.models.arguments import check_counts
@@ -93,13 +92,12 @@ class SFNO(NeuralOperator):
         self.set_precision(precision)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 4 or x.shape[1] != self.in_channels:
-            raise ValueError(f"expected input (batch, {self.in_channels}, latitudes, longitudes), got {tuple(x.shape)}")
+        x = self.receive(x, self.in_channels, self.n_dim)
         v = self.lifting(append_grid(x) if self.positional_embedding else x)
         for block in self.blocks:
             v = block(v)
         out: Tensor = self.projection(v)
-        return out if out.dtype is torch.float64 else out.float()
+        return self.answer(out)
 
 
 def _as_pair(n_modes: tuple[int, ...]) -> tuple[int, int]:

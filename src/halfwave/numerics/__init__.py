@@ -13,7 +13,7 @@ from halfwave.numerics.kernel import (
     transformed,
     without_autocast,
 )
-from halfwave.numerics.rounding import round_to
+from halfwave.numerics.rounding import at_least_fp32, round_to
 
 __all__ = [
     "FORMATS",
@@ -25,6 +25,7 @@ __all__ = [
     "Operands",
     "arithmetic",
     "arithmetic_of",
+    "at_least_fp32",
     "default_half",
     "describe_cpu",
     "get_format",

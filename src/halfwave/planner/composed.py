@@ -16,7 +16,7 @@ from torch import Tensor
 from halfwave.models import FNO
 from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.pointwise import ChannelMLP
-from halfwave.numerics import Arithmetic, arithmetic_of
+from halfwave.numerics import Arithmetic
 from halfwave.planner.norms import largest_rms, matrix_norms, vector_norm
 from halfwave.planner.observe import Observation
 from halfwave.theory import Bound, Layer, bound_network, bound_pointwise, bound_rounding
@@ -86,7 +86,7 @@ def bound_block_output(block: FNOBlock, name: str, seen: Observation, error: flo
 
 
 def _arithmetic(module: FNOBlock | ChannelMLP, x: Tensor) -> Arithmetic:
-    return arithmetic_of(module.policy.pointwise, x.device.type)
+    return module.arithmetic(x.device)
 
 
 def _mlp(value: Value, mlp: ChannelMLP, arith: Arithmetic) -> Value:
