@@ -1,8 +1,8 @@
 """One FNO block: v -> σ( MLP( σ( K v + W v ) ) + g v ), the architecture of neuraloperator's default.
 
-K is the spectral convolution, W the linear skip, g the soft gating of the second skip, σ the nonlinearity (the MLP's own
-is a gelu, as in neuraloperator). Everything but K is pointwise and runs as one recomputed function, so a block keeps its
-input, K v and the truncated spectrum for the backward pass. A norm N is not pointwise and cuts that function in two:
+K is the spectral convolution, W the linear skip, g the soft gating of the second skip, σ the nonlinearity (that of the
+MLP is a gelu, as in neuraloperator). Everything but K is pointwise and runs as one recomputed function, so a block
+keeps its input, K v and the truncated spectrum for the backward pass. A norm N is not pointwise and cuts it in two:
 
     after the sums   v -> σ( N( MLP( σ( N K v + W v ) ) + g v ) )
     preactivation    v -> MLP( N( σ( K u + W u ) ) ) + g u   with   u = N( σ(v) )
@@ -131,9 +131,9 @@ def _activation(non_linearity: str) -> Pointwise:
 class FNOBlock(PointwiseModule):
     """A spectral convolution, its linear skip, and a channel MLP with its soft-gated skip.
 
-    Shapes: (B, C, *grid) to (B, C, *grid), in the storage dtype of the pointwise format, or to another grid: the input's
-    times `factors`, or `output_shape`. The skips then bring the input there (see `spectral.resampling`). The last block
-    of a model has `activate=False`: no nonlinearity follows its sums, as in neuraloperator.
+    Shapes: (B, C, *grid) to (B, C, *grid), in the storage dtype of the pointwise format, or to another grid: that of
+    the input times `factors`, or `output_shape`. The skips then bring the input there (see `spectral.resampling`). The
+    last block of a model has `activate=False`: no nonlinearity follows its sums, as in neuraloperator.
     """
 
     def __init__(
@@ -194,9 +194,7 @@ class FNOBlock(PointwiseModule):
         network = _block((None, skips[1]), True, False, dropout=self._dropout)
         return self._pointwise(network, {"x": x, "y": self._normed(1, y)}, self._mlp_parameters())
 
-    def _network(
-        self, skips: tuple[str | None, str | None], mlp: ChannelMLP | None, ends_activated: bool
-    ) -> Pointwise:
+    def _network(self, skips: tuple[str | None, str | None], mlp: ChannelMLP | None, ends_activated: bool) -> Pointwise:
         sigma = self.settings.non_linearity
         return _block(skips, mlp is not None, self.activate, sigma, ends_activated, self._dropout)
 
@@ -246,9 +244,7 @@ def build_blocks(
 ) -> nn.ModuleList:
     """`n_layers` blocks, each with a convolution of its own, and `factors` of its own where they are given."""
     own = [None] * n_layers if factors is None else factors
-    return nn.ModuleList(
-        FNOBlock(conv(), settings, activate=i < n_layers - 1, factors=f) for i, f in enumerate(own)
-    )
+    return nn.ModuleList(FNOBlock(conv(), settings, activate=i < n_layers - 1, factors=f) for i, f in enumerate(own))
 
 
 def run_blocks(blocks: nn.ModuleList, v: Tensor, shapes: Sequence[tuple[int, ...] | None]) -> Tensor:

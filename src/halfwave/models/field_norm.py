@@ -34,9 +34,7 @@ class AdaptiveNorm(PointwiseModule):
     ) -> None:
         super().__init__()
         self.features, self.activation = features, activation
-        self.mlp = nn.Sequential(
-            nn.Linear(features, _ADA_IN_WIDTH), nn.GELU(), nn.Linear(_ADA_IN_WIDTH, 2 * channels)
-        )
+        self.mlp = nn.Sequential(nn.Linear(features, _ADA_IN_WIDTH), nn.GELU(), nn.Linear(_ADA_IN_WIDTH, 2 * channels))
         self.embedding: Tensor | None = None
         self.policy = as_policy(precision)
 

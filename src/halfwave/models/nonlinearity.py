@@ -128,9 +128,8 @@ def nonlinearity_name(given: Any) -> str:
         same_layer = type(given) is kind and all(getattr(given, key) == value for key, value in settings.items())
         if same_layer or any(given is function for function in known.known_as):
             return name
-    raise ValueError(
-        f"unknown non_linearity {_describe(given)}: expected one of {', '.join(NONLINEARITIES)}, or torch's function of it"
-    )
+    names = ", ".join(NONLINEARITIES)
+    raise ValueError(f"unknown non_linearity {_describe(given)}: expected one of {names}, or torch's function of it")
 
 
 def _describe(given: Any) -> str:

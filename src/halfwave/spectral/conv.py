@@ -165,5 +165,7 @@ def _check_transform(
     if transform.n_modes != n_modes:
         raise ValueError(f"n_modes {n_modes} contradicts the transform's, {transform.n_modes}")
     if backend != "auto" or layout != "exact" or max_n_modes is not None:
-        raise ValueError("backend and layout (and max_n_modes) belong to the transform when one is given: set them there")
+        raise ValueError(
+            "backend and layout (and max_n_modes) belong to the transform when one is given: set them there"
+        )
     return transform

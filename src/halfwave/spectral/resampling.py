@@ -1,8 +1,8 @@
 """Fields on another grid: what a skip connection beside a spectral convolution needs when that changes the grid.
 
 ``layout="exact"``: band-limited interpolation. The frequencies (degrees and orders on the sphere) that both grids
-resolve are kept, so a field of those alone arrives exactly; the Nyquist frequency of the smaller grid, whose sign a grid
-cannot tell, is dropped. ``layout="neuralop"`` repeats neuraloperator, whose trained weights rely on it: linear (one
+resolve are kept, so a field of those alone arrives exactly; the Nyquist frequency of the smaller grid, whose sign no
+grid tells, is dropped. ``layout="neuralop"`` repeats neuraloperator, whose trained weights rely on it: linear (one
 axis) and bicubic (two) with the ends aligned, FFT coefficients cut at the end of each half (three), and on the sphere
 the degrees of the convolution with twice its orders.
 
