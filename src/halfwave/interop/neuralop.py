@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, nextafter
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,8 @@ from halfwave.models import FNO, GINO, SFNO
 from halfwave.models.embeddings import GridEmbedding
 from halfwave.precision import Policy, as_policy
 
+AnyModel = TypeVar("AnyModel", bound="FNO | SFNO | GINO")
+
 
 def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy = "full") -> FNO | SFNO | GINO:
     """A halfwave FNO, TFNO, SFNO or GINO with the weights of neuraloperator's, given as the model or as its state dict.
@@ -46,23 +48,15 @@ def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy
     weights to be the identity, all modes that have weights to be kept, and there to be no padding, no stabilizer, no
     preactivation, no scaling and no instance norm. Give the model itself where that may be wrong.
     """
-    if isinstance(source, nn.Module) and ancestor(source, FNO_CLASS, GINO_CLASS) is None:
-        raise ValueError(
-            f"cannot carry over a {type(source).__name__}: expected neuraloperator's FNO, TFNO, SFNO or GINO"
-        )
     if isinstance(source, nn.Module):
-        check_modules(source)
+        return _from_model(source, precision)
     state = _tensors(source)
-    gino = is_neuralop_gino(state)
-    if gino and not isinstance(source, nn.Module):
+    if is_neuralop_gino(state):
         raise ValueError("a GINO's state dict has neither its radii nor its transforms: expected the model itself")
-    model = _build_gino(source, state, precision) if gino else _build_fno(source, state, precision)
-    model.to(_device(state), _dtype(state))
-    load_weights(model, complex_weights(state))
-    if isinstance(source, nn.Module):
-        freeze(model, frozenset(name for name, p in source.named_parameters() if not p.requires_grad))
-        model.train(source.training)
-    return model
+    n_dim = state["fno_blocks.convs.0.bias"].ndim - 1
+    recorded = source.get("_metadata")
+    settings = read_metadata(recorded, n_dim) if isinstance(recorded, Mapping) else read_keys(state, n_dim)
+    return _filled(_build_fno(settings, state, precision), state)
 
 
 def to_neuralop_state_dict(model: FNO | SFNO | GINO) -> dict[str, Tensor]:
@@ -71,8 +65,34 @@ def to_neuralop_state_dict(model: FNO | SFNO | GINO) -> dict[str, Tensor]:
     return paired_weights(state) if isinstance(model, SFNO) else state
 
 
-def _tensors(source: nn.Module | Mapping[str, Any]) -> dict[str, Tensor]:
-    items = source.state_dict() if isinstance(source, nn.Module) else source
+def _from_model(source: Any, precision: str | Policy) -> FNO | SFNO | GINO:
+    if ancestor(source, FNO_CLASS, GINO_CLASS) is None:
+        raise ValueError(
+            f"cannot carry over a {type(source).__name__}: expected an FNO, TFNO, SFNO or GINO of neuraloperator's"
+        )
+    check_modules(source)
+    model: FNO | SFNO | GINO
+    if ancestor(source, GINO_CLASS):
+        state = _tensors(source.state_dict())
+        stabilizer, arguments = read_gino(source, complex_weights(state))
+        model = GINO(**arguments, layout="neuralop", precision=_policy(precision, stabilizer))
+    else:
+        settings = read_model(source)
+        state = _tensors(source.state_dict())
+        model = _build_fno(settings, state, precision)
+    _filled(model, state)
+    freeze(model, frozenset(name for name, p in source.named_parameters() if not p.requires_grad))
+    return model.train(source.training)
+
+
+def _filled(model: AnyModel, state: Mapping[str, Tensor]) -> AnyModel:
+    """The model with these weights, in their dtype and on their device."""
+    model.to(_device(state), _dtype(state))
+    load_weights(model, complex_weights(state))
+    return model
+
+
+def _tensors(items: Mapping[str, Any]) -> dict[str, Tensor]:
     state = {name: value for name, value in items.items() if name != "_metadata"}
     stray = next((name for name, value in state.items() if not isinstance(value, Tensor)), None)
     if "lifting.fcs.0.weight" not in state or "fno_blocks.convs.0.bias" not in state or stray is not None:
@@ -97,28 +117,15 @@ def _device(state: Mapping[str, Tensor]) -> torch.device:
     return state["lifting.fcs.0.weight"].device
 
 
-def _settings(source: nn.Module | Mapping[str, Any], state: Mapping[str, Tensor], n_dim: int) -> PeerSettings:
-    if isinstance(source, nn.Module):
-        return read_model(source)
-    recorded = source.get("_metadata")
-    return read_metadata(recorded, n_dim) if isinstance(recorded, Mapping) else read_keys(state, n_dim)
-
-
-def _build_gino(source: Any, state: Mapping[str, Tensor], precision: str | Policy) -> GINO:
-    stabilizer, arguments = read_gino(source, complex_weights(state))
-    return GINO(**arguments, layout="neuralop", precision=_policy(precision, stabilizer))
-
-
-def _build_fno(source: Any, state: Mapping[str, Tensor], precision: str | Policy) -> FNO | SFNO:
+def _build_fno(settings: PeerSettings, state: Mapping[str, Tensor], precision: str | Policy) -> FNO | SFNO:
     n_dim = state["fno_blocks.convs.0.bias"].ndim - 1
-    settings = _settings(source, state, n_dim)
     policy = _policy(precision, settings.stabilizer)
     arguments = _arguments(settings, complex_weights(state), n_dim)
     if settings.sphere is None:
         return FNO(**arguments, domain_padding=settings.domain_padding, layout="neuralop", precision=policy)
     if settings.domain_padding is not None:
         raise refuse("domain_padding on the sphere")
-    return SFNO(**arguments, sht_grids=settings.sphere, layout="neuralop", precision=policy)  # type: ignore[arg-type]
+    return SFNO(**arguments, sht_grids=settings.sphere, layout="neuralop", precision=policy)
 
 
 def _policy(precision: str | Policy, stabilizer: str | None) -> Policy:

@@ -10,6 +10,7 @@ from torch import nn
 
 from halfwave.interop.peer_modules import GRIDS, ancestor
 from halfwave.models.scaling import Factors
+from halfwave.spectral.legendre import SphereGrid
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class PeerSettings:
     domain_padding: float | Sequence[float] | None = None
     stabilizer: str | None = None
     implementation: str = "factorized"
-    sphere: str | None = None
+    sphere: SphereGrid | None = None
     training: bool = True
 
 

@@ -19,7 +19,7 @@ from halfwave.models import NeuralOperator
 from halfwave.models.block import FNOBlock
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.numerics import Format, arithmetic_of, round_to
-from halfwave.planner.composed import Convolution, bound_block_output, bound_mlp
+from halfwave.planner.composed import Convolution, bound_block_output, bound_mlp, covers
 from halfwave.planner.conv_bound import bound_conv, weight_norms
 from halfwave.planner.norms import largest_rms
 from halfwave.planner.observe import Observation, observe
@@ -180,7 +180,7 @@ def _pointwise_stage(name: str, layer: nn.Module, seen: Observation) -> Stage:
         # The layer holds its input in the format: that rounding is measured, and follows as an error that enters.
         rounded = round_to(x, format)
         entered = largest_rms(rounded - x)
-        if not math.isfinite(entered):
+        if not math.isfinite(entered) or not covers(layer):
             return None
         held = Observation(seen.output, {**seen.inputs, name: rounded}, seen.outputs)
         with _policy(layer, exact.with_(pointwise=format.name)):
@@ -193,10 +193,13 @@ def _pointwise_stage(name: str, layer: nn.Module, seen: Observation) -> Stage:
 
 @contextmanager
 def _policy(layer: nn.Module, policy: Policy) -> Iterator[None]:
-    """While active, a layer (not its parts) has another policy."""
-    before = layer.policy
-    layer.policy = policy  # type: ignore[assignment]
+    """While active, a layer (not its parts, but for the norms of a block) has another policy."""
+    holders = [layer, *((layer.norms or ()) if isinstance(layer, FNOBlock) else ())]
+    before = [holder.policy for holder in holders]
+    for holder in holders:
+        holder.policy = policy  # type: ignore[assignment]
     try:
         yield
     finally:
-        layer.policy = before
+        for holder, own in zip(holders, before, strict=True):
+            holder.policy = own
