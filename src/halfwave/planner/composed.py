@@ -60,7 +60,7 @@ class Convolution:
 
 
 def covers(layer: nn.Module) -> bool:
-    """Whether the composition knows this layer: an MLP, or a block of plain form, with a nonlinearity that it covers."""
+    """Whether the composition knows this layer: an MLP or a plain block, with a nonlinearity that it covers."""
     if isinstance(layer, FNOBlock):
         return layer.plain and layer.settings.non_linearity in _COVERED
     return isinstance(layer, ChannelMLP) and layer.non_linearity in _COVERED
@@ -117,9 +117,12 @@ def _arithmetic(module: FNOBlock | ChannelMLP, x: Tensor) -> Arithmetic:
 
 
 def _mlp(value: Value, mlp: ChannelMLP, arith: Arithmetic) -> Value:
-    w1, b1, *second = mlp.parameter_list()
-    value = _linear(value, w1, b1, arith)
-    return _linear(_activated(value, mlp.non_linearity, arith), *second, arith) if second else value
+    parameters = mlp.parameter_list()
+    first, *others = zip(parameters[::2], parameters[1::2], strict=True)
+    value = _linear(value, *first, arith)
+    for weight, bias in others:
+        value = _linear(_activated(value, mlp.non_linearity, arith), weight, bias, arith)
+    return value
 
 
 def _linear(value: Value, weight: Tensor, bias: Tensor | None, arith: Arithmetic) -> Value:

@@ -88,8 +88,8 @@ def _function_notes(blocks: tuple[BlockCertificate, ...]) -> Iterator[str]:
 def _composition_note(runs: Runs, bound: float | None) -> str:
     if bound is None:
         return (
-            "no composed bound: it needs an FNO of plain blocks (no norm, preactivation or scaling), finite values, and "
-            "a nonlinearity and a stabilizer with a Lipschitz constant"
+            "no composed bound: it needs an FNO of plain blocks (no norm, preactivation or scaling), finite values, "
+            "and a nonlinearity and a stabilizer with a Lipschitz constant"
         )
     size = largest_rms(runs.exact.output)
     empty = "; here they exceed the answer itself and exclude nothing" if bound > size else ""

@@ -197,7 +197,7 @@ def _policy(layer: nn.Module, policy: Policy) -> Iterator[None]:
     holders = [layer, *((layer.norms or ()) if isinstance(layer, FNOBlock) else ())]
     before = [holder.policy for holder in holders]
     for holder in holders:
-        holder.policy = policy  # type: ignore[assignment]
+        holder.policy = policy
     try:
         yield
     finally:
