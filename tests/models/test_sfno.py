@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from halfwave.models import SFNO, build_model, set_precision
-from halfwave.models.recipes import get_recipe
 from halfwave.precision import Policy
+from halfwave.recipes import get_recipe
 
 
 def _model(**options):

@@ -94,7 +94,7 @@ def test_block_settings_keep_each_stage_in_its_format(setting):
     stages = ("forward_transform", "contraction", "inverse_transform")
     dtypes = {"F": torch.float32, "H": torch.float16}
     formats = [conv.policy.format(stage) for stage in stages]
-    contraction = conv._arithmetic("contraction", x.device)
+    contraction = conv.resolved(x.device).contraction
     x_hat = conv.transform.forward(x, formats[0])
     y_hat = conv.weight.contract(x_hat, conv.transform.weight_slices((16, 16)), contraction, contraction)
     y = conv.transform.inverse(y_hat, (16, 16), (16, 16), formats[2])

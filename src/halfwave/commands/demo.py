@@ -15,8 +15,8 @@ from halfwave.commands.common import log_console, results_console
 from halfwave.commands.data import make_dataset
 from halfwave.data import Dataset, build_generator, open_dataset
 from halfwave.files import make_directory, write_json, written_aside
-from halfwave.models.recipes import Recipe, get_recipe
 from halfwave.numerics import describe_cpu
+from halfwave.recipes import Recipe, get_recipe
 from halfwave.report.demo import write_fields_figure, write_page
 from halfwave.training import RunResult, TrainConfig, load, train
 from halfwave.training.comparison import compare_steps

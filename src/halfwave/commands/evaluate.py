@@ -14,7 +14,7 @@ from halfwave.commands.common import model_file, results_console
 from halfwave.data import PointDataset, ReadOptions, open_any
 from halfwave.errors import InputError, UsageError
 from halfwave.models import set_precision
-from halfwave.precision import NAMES, Policy
+from halfwave.precision import PRECISIONS, Policy
 from halfwave.training import evaluate, load
 from halfwave.training.cloud_samples import CloudSamples
 from halfwave.training.config import read_config
@@ -35,15 +35,15 @@ class Evaluate:
     resolution: int | None = None
     """Points a side: a coarser grid than the file's."""
     precision: str | None = None
-    """Evaluate under another policy: full, amp, half, mixed."""
+    """Evaluate under another policy: full, amp, half, mixed, double."""
     batch_size: int = 8
     """Samples at a time."""
     json: bool = False
     """Print one JSON object instead of a table."""
 
     def run(self) -> None:
-        if self.precision is not None and self.precision not in NAMES:
-            raise UsageError(f"unknown precision {self.precision!r}: expected one of {', '.join(NAMES)}")
+        if self.precision is not None and self.precision not in PRECISIONS:
+            raise UsageError(f"unknown precision {self.precision!r}: expected one of {', '.join(PRECISIONS)}")
         if self.batch_size < 1:
             raise UsageError(f"--batch-size must be at least 1, got {self.batch_size}")
         model = load(model_file(self.run_path))

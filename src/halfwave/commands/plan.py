@@ -13,12 +13,12 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.errors import UsageError
-from halfwave.models.recipes import get_recipe
 from halfwave.planner import Roofline, Stopwatch, get_device
 from halfwave.planner.paper_memory import PaperRow, paper_tables
 from halfwave.planner.roofline import Clock
 from halfwave.planner.sizes import format_bytes, parse_bytes
 from halfwave.planner.verdicts import Verdict, judge
+from halfwave.recipes import get_recipe
 
 
 @dataclass

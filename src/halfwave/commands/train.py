@@ -15,7 +15,7 @@ from halfwave.data import Generator, build_generator
 from halfwave.errors import InputError, UsageError
 from halfwave.files import read_json
 from halfwave.heap import keep_freed_blocks
-from halfwave.models.recipes import RECIPES, Recipe, get_recipe
+from halfwave.recipes import Recipe, get_recipe, recipes
 from halfwave.training import TrainConfig, train, train_seeds
 from halfwave.training.config import LIVE, PLANNED
 
@@ -145,9 +145,11 @@ def _generator(recipe: Recipe) -> Generator:
 
 
 def _path(recipe: Recipe, generator: Generator) -> Path:
-    """The default one with the numbers of samples, where they are not the recipe's own."""
+    """The default one with the numbers of samples, where they are not the recipe's own; of an experiment its name."""
+    own = get_recipe(recipe.name)
     path = default_path(generator)
-    own = RECIPES[recipe.name]
+    if recipe.scale in ("smoke", "small"):
+        path = path.with_name(f"{recipe.name}{path.suffix}")
     if (recipe.n_train, recipe.n_test) == (own.n_train, own.n_test):
         return path
     return path.with_name(f"{path.stem}-{recipe.n_train}-{recipe.n_test}{path.suffix}")
@@ -157,7 +159,9 @@ def _command(recipe: Recipe, generator: Generator) -> str:
     """The command that makes the same file."""
     size = getattr(generator, "resolution", getattr(generator, "points", None))
     counts = f"--n-train {recipe.n_train} --n-test {recipe.n_test}"
-    return f"halfwave data {recipe.generator} --resolution {size} {counts} --out {_path(recipe, generator)}"
+    rest = [f"{name}={value}" for name, value in recipe.parameters.items() if name not in ("resolution", "points")]
+    parameters = f"--parameters {' '.join(rest)} " if rest else ""
+    return f"halfwave data {recipe.generator} --resolution {size} {parameters}{counts} --out {_path(recipe, generator)}"
 
 
 def _build_command() -> type:
@@ -167,8 +171,13 @@ def _build_command() -> type:
         for name, info in _options().items()
     ]
     command = make_dataclass("Train", options, bases=(TrainBase,))
-    listed = "\n".join(f"  {recipe.name}: {recipe.title}" for recipe in RECIPES.values())
-    command.__doc__ = f"Train a model by a recipe; every setting can be changed by an option.\n\nRecipes:\n{listed}"
+    listed = "\n".join(
+        f"  {recipe.name}: {recipe.title}" for recipe in recipes() if recipe.scale not in ("smoke", "small")
+    )
+    command.__doc__ = (
+        "Train a model by a recipe; every setting can be changed by an option.\n\n"
+        f"Recipes (and each problem at the scales of `reproduce`, such as darcy-small):\n{listed}"
+    )
     return command
 
 

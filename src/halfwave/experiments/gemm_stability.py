@@ -10,10 +10,11 @@ import torch
 
 from halfwave.data import Dataset
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
-from halfwave.experiments.lab import HALF, Lab, Training
+from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import half_training, raw_darcy
 from halfwave.numerics import get_format
 from halfwave.planner.observe import observe
+from halfwave.recipes import HALF
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import FourierTransform
 from halfwave.training.comparison import build_engine

@@ -18,7 +18,7 @@ from torch import nn
 
 from halfwave.data import Dataset, PointDataset, build_generator, generate, open_any
 from halfwave.files import read_json, write_json
-from halfwave.models.recipes import Recipe
+from halfwave.recipes import HALF, Recipe
 from halfwave.training import RunResult, TrainConfig, load, train
 from halfwave.training.comparison import compare_steps
 from halfwave.training.config import FREE_ON_RESUME
@@ -27,8 +27,6 @@ from halfwave.training.records import read_metrics
 
 # Raised with every change of the library that changes results: what an older version made is then made again.
 RESULTS_VERSION = 1
-HALF = "fp16"
-"""What half means in the paper, and so in every experiment that does not compare formats."""
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ from halfwave.data import build_generator, generate, open_any
 from halfwave.errors import InputError
 from halfwave.files import written_aside
 from halfwave.models import GINO, MODELS, build_model, set_precision
-from halfwave.models.recipes import Recipe
 from halfwave.numerics import describe_cpu
-from halfwave.precision import Policy
+from halfwave.precision import Policy, PolicyModule
+from halfwave.recipes import Recipe
 from halfwave.training import TrainConfig
 from halfwave.training.clouds import Clouds, Inputs, Targets, tensors_of
 from halfwave.training.engine import build_optimizer
@@ -240,7 +240,7 @@ def _ranges(work: Work) -> Iterator[Callable[..., Tensor]]:
     """While active the modules and stages of the model are named ranges of the profiler; yields the loss as one."""
     with ExitStack() as undo:
         for name, module in work.model.named_modules():
-            if hasattr(module, "policy"):
+            if isinstance(module, PolicyModule):
                 _name_module(module, f"{_RANGE}module:{name}", undo)
             if is_spectral(module):
                 undo.callback(wrap_stages(module, partial(_named, name)))

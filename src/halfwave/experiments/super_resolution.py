@@ -10,7 +10,7 @@ from halfwave.experiments.budgets import epochs_of, navier_stokes
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, SEEDS, check_close, deviation, mean, select, with_deviation
-from halfwave.models.recipes import Recipe
+from halfwave.recipes import Recipe
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.training import evaluate
 

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
-from halfwave.experiments.lab import HALF, Lab
+from halfwave.experiments.lab import Lab
 from halfwave.numerics import get_format
+from halfwave.recipes import HALF
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import FourierTransform
 

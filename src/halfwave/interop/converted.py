@@ -2,7 +2,7 @@
 
 neuraloperator's blocks call `conv(x, output_shape=...)`, and `conv.transform(skip, output_shape=...)` for a skip
 connection beside it, which has to arrive on the same grid. Answers are in the dtype of the input, as the layers around
-expect, and formats are the policy's: an autocast around the model would narrow the products inside, so it is off here.
+expect, and formats are the policy's, also under an autocast around the model.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ class ConvertedConv(nn.Module):
         self.resolution_scaling_factor = resolution_scaling_factor
 
     def forward(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):
-            y: Tensor = self.conv(x, self._grid(x, output_shape))
-            return y.to(x.dtype)
+        y: Tensor = self.conv(x, self._grid(x, output_shape))
+        return y.to(x.dtype)
 
     def transform(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         """A skip connection on the grid that `forward` answers on."""
@@ -76,6 +75,5 @@ class ConvertedChannelMLP(nn.Module):
         self.mlp = mlp
 
     def forward(self, x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):
-            y: Tensor = self.mlp(x)
-            return y.to(x.dtype)
+        y: Tensor = self.mlp(x)
+        return y.to(x.dtype)

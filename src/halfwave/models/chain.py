@@ -341,8 +341,9 @@ class Drop:
         return (self.mask,)
 
     def forward(self, run: Run) -> Tensor:
-        x = run.values[self.source]
-        return torch.mul(x, run.values[self.mask], out=run.space(self.into, x.shape)).mul_(self.scale)
+        x, mask = run.values[self.source], run.values[self.mask]
+        space = run.space(self.into, x.shape)
+        return x * mask * self.scale if space is None else torch.mul(x, mask, out=space).mul_(self.scale)
 
     def backward(self, run: Run, grad: Tensor) -> None:
         space = run.space_of_gradient(self.into, grad)

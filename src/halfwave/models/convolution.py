@@ -7,13 +7,15 @@ made again, sample by sample, so a CPU without half-precision instructions saves
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from halfwave.models.pointwise import PointwiseModule
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral.slicing import slices
 
@@ -47,51 +49,54 @@ class Convolution(PointwiseModule):
         self.policy = as_policy(precision)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = _Convolve.apply(x, self.weight, self.bias, self.arithmetic(x.device), self.upsample)
-        return out
+        return run_kernel(_Convolve(self.arithmetic(x.device), self.upsample), x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"{tuple(self.weight.shape)}, upsample={self.upsample}, pointwise={self.policy.pointwise}"
+        return f"{tuple(self.weight.shape)}, upsample={self.upsample}, pointwise={self.arithmetic(self.weight.device)}"
 
 
-class _Convolve(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, arith: Arithmetic, upsample: bool) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.rest = (arith, upsample)
+@dataclass(frozen=True)
+class _Convolve:
+    """The kernel of x (B, C, H, W), weight and bias."""
+
+    arith: Arithmetic
+    upsample: bool
+
+    def plain(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        kernel, shift = self.arith.load(weight), self.arith.load(bias)
+        return self.arith.store(
+            torch.convolution(self.arith.load(x), kernel, shift, **_geometry(weight, self.upsample))
+        )
+
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        arith, geometry = self.arith, _geometry(weight, self.upsample)
         kernel, shift = arith.load(weight), arith.load(bias)
         parts = [
-            arith.store(torch.convolution(arith.load(x[part]), kernel, shift, **_geometry(weight, upsample)))
-            for part in _sample_slices(x, weight, upsample)
+            arith.store(torch.convolution(arith.load(x[part]), kernel, shift, **geometry))
+            for part in _sample_slices(x, weight, self.upsample)
         ]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        arith, upsample = ctx.rest
+    def backward(self, tensors: Operands, needs: Sequence[bool], grad: Tensor) -> Gradients:
+        x, weight, _ = tensors
+        arith, geometry, (needs_x, needs_weight, needs_bias) = self.arith, _geometry(weight, self.upsample), needs
         kernel = arith.load(weight)
-        needs_x, needs_weight = ctx.needs_input_grad[:2]
         grad_x = torch.empty_like(x) if needs_x else None
         # Sums over slices in the master weights' dtype: a half-precision running sum would stagnate.
-        grad_weight = torch.zeros_like(weight)
-        grad_bias = weight.new_zeros(grad.shape[1])
-        for part in _sample_slices(x, weight, upsample):
+        grad_weight = torch.zeros_like(weight) if needs_weight else None
+        grad_bias = weight.new_zeros(grad.shape[1]) if needs_bias else None
+        for part in _sample_slices(x, weight, self.upsample):
             g = arith.load(grad[part])
             found_x, found_weight, _ = torch.ops.aten.convolution_backward(
-                g,
-                arith.load(x[part]),
-                kernel,
-                None,
-                **_geometry(weight, upsample),
-                output_mask=[needs_x, needs_weight, False],
+                g, arith.load(x[part]), kernel, None, **geometry, output_mask=[needs_x, needs_weight, False]
             )
             if grad_x is not None:
                 arith.store_into(grad_x[part], found_x)
-            if needs_weight:
+            if grad_weight is not None:
                 grad_weight += found_weight
-            grad_bias += g.sum(dim=(0, 2, 3), dtype=weight.dtype)
-        return grad_x, grad_weight if needs_weight else None, grad_bias, None, None
+            if grad_bias is not None:
+                grad_bias += g.sum(dim=(0, 2, 3), dtype=weight.dtype)
+        return grad_x, grad_weight, grad_bias
 
 
 def _geometry(weight: Tensor, upsample: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ is what is per node, and one slice. Sums run in fp32: a half-precision running s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from halfwave.models.graph import Graph
 from halfwave.models.sinusoidal import CoordinateEmbedding
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ def sum_messages(
     Returns:
         (T, R, O) in fp32 (fp64 where the arithmetic is fp64).
     """
-    result: Tensor = _EdgeSums.apply(work, terms, points, features, factors, *weights)
-    return result
+    return run_kernel(_EdgeSums(work), terms, points, features, factors, *weights)
 
 
 def _messages(
@@ -97,26 +96,36 @@ def _slices(work: EdgeWork) -> Iterator[_Slice]:
         yield _Slice(edges, slice(first, last + 1), graph.source[edges], target - first)
 
 
-class _EdgeSums(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, work: EdgeWork, *tensors: Tensor | None) -> Tensor:
-        ctx.work = work
-        ctx.save_for_backward(*tensors)
-        terms, points, features, factors, *weights = tensors
-        assert terms is not None
-        assert points is not None
-        loaded = [work.arith.load(w) for w in weights if w is not None]
+def _all_edges(work: EdgeWork) -> _Slice:
+    graph = work.graph
+    return _Slice(slice(0, graph.n_edges), slice(0, len(graph.targets)), graph.source, graph.target)
+
+
+@dataclass(frozen=True)
+class _EdgeSums:
+    """The kernel of terms, points, features, factors and weights."""
+
+    work: EdgeWork
+
+    def plain(self, *tensors: Any) -> Tensor:
+        return self._sums(tensors, [_all_edges(self.work)])
+
+    def forward(self, *tensors: Any) -> Tensor:
+        return self._sums(tensors, _slices(self.work))
+
+    def _sums(self, tensors: Operands, parts: Iterable[_Slice]) -> Tensor:
+        work, (terms, points, features, factors, *weights) = self.work, tensors
+        loaded = [work.arith.load(w) for w in weights]
         replicas = max(terms.shape[1], 1 if features is None else features.shape[1])
         channels = len(loaded[-1])
         out = terms.new_zeros((len(points), replicas * channels), dtype=work.sum_dtype)
-        for part in _slices(work):
+        for part in parts:
             message = _messages(work, part.near, *_load(work, part, terms, points, features, factors), *loaded)
             out[part.queries].index_add_(0, part.near, message.flatten(1).to(work.sum_dtype))
         return out.view(-1, replicas, channels)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        work, tensors, needs = ctx.work, ctx.saved_tensors, ctx.needs_input_grad[1:]
+    def backward(self, tensors: Operands, needs: Sequence[bool], grad: Tensor) -> Gradients:
+        work = self.work
         sums = [torch.zeros_like(t, dtype=work.sum_dtype) if n else None for t, n in zip(tensors, needs, strict=True)]
         loaded = [work.arith.load(w).detach().requires_grad_(n) for w, n in zip(tensors[4:], needs[4:], strict=True)]
         for part in _slices(work):
@@ -133,7 +142,7 @@ class _EdgeSums(torch.autograd.Function):
             for number, total in enumerate(sums):
                 if total is not None:
                     _add(number, part, total, next(found))
-        return None, *(None if s is None else s.to(t.dtype) for s, t in zip(sums, tensors, strict=True))
+        return [None if s is None else s.to(t.dtype) for s, t in zip(sums, tensors, strict=True)]
 
 
 def _load(

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from halfwave.models.arguments import check_counts, refuse_complex
@@ -16,7 +15,6 @@ from halfwave.models.embeddings import PositionalEmbedding, build_embedding
 from halfwave.models.incremental import modes_of, set_modes
 from halfwave.models.padding import PaddingMode, check_padding
 from halfwave.models.pointwise import ChannelMLP
-from halfwave.models.recorded import RecordedConfig
 from halfwave.models.scaling import Factor, layer_factors, layer_shapes, total_factors
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
@@ -62,8 +60,6 @@ class FNO(NeuralOperator):
         backend: of the Fourier transform, ``"gemm"``, ``"fft"`` or ``"auto"``.
         layout: ``"neuralop"`` repeats its treatment of odd and of other grids, for carried-over weights.
     """
-
-    config = RecordedConfig()
 
     def __init__(
         self,
@@ -156,17 +152,14 @@ class FNO(NeuralOperator):
     def forward(
         self, x: Tensor, output_shape: tuple[int, ...] | Sequence[tuple[int, ...] | None] | None = None
     ) -> Tensor:
-        if x.ndim != self.n_dim + 2 or x.shape[1] != self.in_channels:
-            raise ValueError(
-                f"expected input (batch, {self.in_channels}, {self.n_dim} grid axes), got {tuple(x.shape)}"
-            )
+        x = self.receive(x, self.in_channels, self.n_dim)
         shapes = layer_shapes(output_shape, len(self.blocks), self.n_dim)
         v = self.positional_embedding(x) if self.positional_embedding else x
         v = run_blocks(self.blocks, self.padding.pad(self.lifting(v)), shapes)
         # Blocks that were asked for a grid tell by it how far the padding was scaled.
         v = self.padding.unpad(v, tuple(x.shape[2:]), None if any(shapes) else self.scaling)
         out: Tensor = self.projection(v)
-        return out if out.dtype is torch.float64 else out.float()
+        return self.answer(out)
 
     @property
     def n_modes(self) -> tuple[int, ...]:

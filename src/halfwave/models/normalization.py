@@ -1,4 +1,4 @@
-"""GroupNorm and the nonlinearity after it, with statistics in fp32 whatever the format of the fields.
+"""GroupNorm and the nonlinearity after it, with statistics in fp32 (or fp64) whatever the format of the fields.
 
 Half-precision sums of squares over a grid would overflow (fp16) or stagnate (bf16); so the mean and the variance, the
 division and the nonlinearity run in fp32 on the stored values, and the result is stored in the format. The input alone
@@ -7,16 +7,16 @@ is kept for the backward pass; the rest is made again, sample by sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import gcd
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from halfwave.models.nonlinearity import NONLINEARITIES, nonlinearity_name
 from halfwave.models.pointwise import PointwiseModule
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral.slicing import slices
 
@@ -50,13 +50,18 @@ class NormActivation(PointwiseModule):
                 self.register_buffer(name, value, persistent=False)
         self.policy = as_policy(precision)
 
+    @property
+    def masters(self) -> Tensor:
+        """The scale: a constant where it is not learned."""
+        return self.weight
+
     def forward(self, x: Tensor) -> Tensor:
         arith, activation = self.arithmetic(x.device), activation_function(self.activation)
+        wide = torch.float64 if torch.float64 in (arith.storage, self.weight.dtype) else torch.float32
+        kernel, parameters = _Normalize(arith, self.groups, activation), (self.weight.to(wide), self.bias.to(wide))
         if torch.compiler.is_compiling():  # which recomputes by itself, and cannot trace a gradient inside a function
-            wide = x.to(self.weight.dtype)
-            return arith.store(_function(wide, self.weight, self.bias, self.groups, activation))
-        out: Tensor = _Normalize.apply(x, self.weight, self.bias, arith, self.groups, activation)
-        return out
+            return kernel.plain(x, *parameters)
+        return run_kernel(kernel, x, *parameters)
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, groups={self.groups}, {self.activation}"
@@ -71,44 +76,38 @@ def _identity(x: Tensor) -> Tensor:
     return x
 
 
-class _Normalize(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        arith: Arithmetic,
-        groups: int,
-        activation: Callable[[Tensor], Tensor],
-    ) -> Tensor:
-        ctx.save_for_backward(x, weight, bias)
-        ctx.rest = (groups, activation)
-        parts = [
-            arith.store(_function(x[part].to(weight.dtype), weight, bias, groups, activation))
-            for part in _sample_slices(x)
-        ]
+@dataclass(frozen=True)
+class _Normalize:
+    """The kernel of x (B, C, *grid), weight and bias (C,)."""
+
+    arith: Arithmetic
+    groups: int
+    activation: Callable[[Tensor], Tensor]
+
+    def plain(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return self.arith.store(self._wide(x.to(weight.dtype), weight, bias))
+
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        parts = [self.plain(x[part], weight, bias) for part in _sample_slices(x)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias = ctx.saved_tensors
+    def backward(self, tensors: Operands, needs: Sequence[bool], grad: Tensor) -> Gradients:
+        x, weight, bias = tensors
         scale, shift = (t.detach().requires_grad_() for t in (weight, bias))
         grad_x = torch.empty_like(x)
         grad_scale, grad_shift = torch.zeros_like(weight), torch.zeros_like(bias)
         for part in _sample_slices(x):
             with torch.enable_grad():
                 wide = x[part].detach().to(weight.dtype).requires_grad_()
-                out = _function(wide, scale, shift, *ctx.rest)
+                out = self._wide(wide, scale, shift)
             found = torch.autograd.grad(out, (wide, scale, shift), grad[part].to(weight.dtype))
             grad_x[part] = found[0]
             grad_scale += found[1]
             grad_shift += found[2]
-        return grad_x, grad_scale, grad_shift, None, None, None
+        return grad_x, grad_scale, grad_shift
 
-
-def _function(x: Tensor, weight: Tensor, bias: Tensor, groups: int, activation: Callable[[Tensor], Tensor]) -> Tensor:
-    return activation(torch.group_norm(x, groups, weight, bias))
+    def _wide(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return self.activation(torch.group_norm(x, self.groups, weight, bias))
 
 
 def _sample_slices(x: Tensor) -> list[slice]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 from halfwave.models.chain import Activate, Drop, Mix, Run, Step, Workspace
 from halfwave.models.nonlinearity import nonlinearity_name
-from halfwave.numerics import Arithmetic, arithmetic_of, kind_of
-from halfwave.precision import Policy, as_policy
+from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, run_kernel
+from halfwave.precision import Policy, PolicyModule, as_policy
 
 # Grid points times channels of one slice: one megabyte a tensor in fp32. Measured on 2 cores, a training step of FNO
 # 64x64, 32 channels, batch 32 in mixed precision: 0.75 s with half of it, 0.63 with this, 0.66 with twice, which takes
@@ -46,8 +45,7 @@ class Pointwise:
 def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
     """The network in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
     if kind_of(fields[0].device) == "cpu" and not torch.compiler.is_compiling():
-        result: Tensor = _InSlices.apply(network, arith, *fields, *parameters)
-        return result
+        return run_kernel(_InSlices(network, arith), *fields, *parameters)
     flat = _flat(fields)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         out = checkpoint(_whole, network, arith, *flat, *parameters, use_reentrant=False)
@@ -63,12 +61,20 @@ def _whole(network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tensor:
     return arith.store(run.forward(dict(zip(network.fields, tensors, strict=False))))
 
 
-class _InSlices(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tensor:
-        ctx.save_for_backward(*tensors)
-        ctx.network, ctx.arith = network, arith
-        n_fields = len(network.fields)
+@dataclass(frozen=True)
+class _InSlices:
+    """The kernel of a network's fields and parameters, one after the other."""
+
+    network: Pointwise
+    arith: Arithmetic
+
+    def plain(self, *tensors: Tensor) -> Tensor:
+        n_fields = len(self.network.fields)
+        out = _whole(self.network, self.arith, *_flat(tensors[:n_fields]), *tensors[n_fields:])
+        return out.reshape(*out.shape[:2], *tensors[0].shape[2:])
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        network, arith, n_fields = self.network, self.arith, len(self.network.fields)
         fields, parameters = _flat(tensors[:n_fields]), [arith.load(p) for p in tensors[n_fields:]]
         run = Run(network.steps, arith, parameters, Workspace(arith.compute, fields[0].device))
         cut = _cut(fields[0])
@@ -82,11 +88,8 @@ class _InSlices(torch.autograd.Function):
         assert out is not None
         return out.view(*out.shape[:2], *tensors[0].shape[2:])
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        network, arith = ctx.network, ctx.arith
-        n_fields = len(network.fields)
-        tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[2:]
+    def backward(self, tensors: Operands, needs: Sequence[bool], grad: Tensor) -> Gradients:
+        network, arith, n_fields = self.network, self.arith, len(self.network.fields)
         fields, parameters = _flat(tensors[:n_fields]), [arith.load(p) for p in tensors[n_fields:]]
         totals = [
             _new_gradient(t, i < n_fields) if n else None for i, (t, n) in enumerate(zip(tensors, needs, strict=True))
@@ -107,7 +110,7 @@ class _InSlices(torch.autograd.Function):
             for name, total in zip(wanted, parts[n_fields + 1 :], strict=True):
                 total.copy_(found[name])
         run.finish()
-        return None, None, *totals
+        return totals
 
 
 def _flat(fields: Sequence[Tensor]) -> list[Tensor]:
@@ -158,16 +161,11 @@ def _cut(field: Tensor) -> _Cut:
     return _Cut(1, budget // PIECE_POINTS * PIECE_POINTS if pieces else budget, pieces)
 
 
-class PointwiseModule(nn.Module):
+class PointwiseModule(PolicyModule):
     """A module that computes in the `pointwise` format of a policy."""
 
-    policy: Policy
-
-    def set_precision(self, policy: str | Policy) -> None:
-        self.policy = as_policy(policy)
-
     def arithmetic(self, device: torch.device) -> Arithmetic:
-        return arithmetic_of(self.policy.pointwise, device.type)
+        return self.resolved(device).pointwise
 
 
 class ChannelLinear(nn.Module):

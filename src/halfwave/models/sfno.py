@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from halfwave.models.arguments import check_counts, refuse_complex
@@ -15,7 +14,6 @@ from halfwave.models.block import BlockSettings, SkipName, build_blocks, run_blo
 from halfwave.models.embeddings import PositionalEmbedding, build_embedding
 from halfwave.models.incremental import modes_of, set_modes
 from halfwave.models.pointwise import ChannelMLP
-from halfwave.models.recorded import RecordedConfig
 from halfwave.models.scaling import Factor, layer_factors, layer_shapes
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv, SphericalTransform
@@ -47,8 +45,6 @@ class SFNO(NeuralOperator):
         precision: a `Policy` or the name of one.
         layout: ``"neuralop"`` repeats how neuraloperator treats small and other grids, for carried-over weights.
     """
-
-    config = RecordedConfig()
 
     def __init__(
         self,
@@ -129,12 +125,11 @@ class SFNO(NeuralOperator):
     def forward(
         self, x: Tensor, output_shape: tuple[int, ...] | Sequence[tuple[int, ...] | None] | None = None
     ) -> Tensor:
-        if x.ndim != 4 or x.shape[1] != self.in_channels:
-            raise ValueError(f"expected input (batch, {self.in_channels}, latitudes, longitudes), got {tuple(x.shape)}")
+        x = self.receive(x, self.in_channels, self.n_dim)
         shapes = layer_shapes(output_shape, len(self.blocks), self.n_dim)
         v = self.lifting(self.positional_embedding(x) if self.positional_embedding else x)
         out: Tensor = self.projection(run_blocks(self.blocks, v, shapes))
-        return out if out.dtype is torch.float64 else out.float()
+        return self.answer(out)
 
     @property
     def n_modes(self) -> tuple[int, ...]:

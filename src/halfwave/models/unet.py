@@ -11,7 +11,6 @@ from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
 from halfwave.models.convolution import Convolution
 from halfwave.models.normalization import NormActivation
-from halfwave.models.recorded import RecordedConfig
 from halfwave.precision import Policy
 
 
@@ -34,8 +33,6 @@ class UNet(NeuralOperator):
         non_linearity: the name of one, see `nonlinearity`.
         precision: a `Policy` or the name of one.
     """
-
-    config = RecordedConfig()
 
     def __init__(
         self,
@@ -70,8 +67,7 @@ class UNet(NeuralOperator):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 4 or x.shape[1] != self.in_channels:
-            raise ValueError(f"expected input (batch, {self.in_channels}, 2 grid axes), got {tuple(x.shape)}")
+        x = self.receive(x, self.in_channels, self.n_dim)
         v = self.first(_pad(x, 2**self.n_levels))
         skips = []
         for down in self.down:
@@ -80,7 +76,7 @@ class UNet(NeuralOperator):
         for level in reversed(range(self.n_levels)):
             v = self.merge[level](torch.cat([skips.pop(), self.up[level](v)], dim=1))
         out: Tensor = self.head(v)[..., : x.shape[2], : x.shape[3]]
-        return out if out.dtype is torch.float64 else out.float()
+        return self.answer(out)
 
 
 def _double(in_channels: int, out_channels: int, activation: str) -> nn.Sequential:

@@ -3,14 +3,29 @@
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.formats import FORMATS, Format, get_format
 from halfwave.numerics.hardware import default_half, describe_cpu, kind_of, meta_as, multiplies_natively
-from halfwave.numerics.rounding import round_to
+from halfwave.numerics.kernel import (
+    Gradients,
+    Kernel,
+    LinearKernel,
+    Operands,
+    run_kernel,
+    run_linear,
+    transformed,
+    without_autocast,
+)
+from halfwave.numerics.rounding import at_least_fp32, round_to
 
 __all__ = [
     "FORMATS",
     "Arithmetic",
     "Format",
+    "Gradients",
+    "Kernel",
+    "LinearKernel",
+    "Operands",
     "arithmetic",
     "arithmetic_of",
+    "at_least_fp32",
     "default_half",
     "describe_cpu",
     "get_format",
@@ -18,4 +33,8 @@ __all__ = [
     "meta_as",
     "multiplies_natively",
     "round_to",
+    "run_kernel",
+    "run_linear",
+    "transformed",
+    "without_autocast",
 ]

@@ -26,16 +26,31 @@ def round_to(x: Tensor, format: str | Format) -> Tensor:
     return _StraightThrough.apply(x, target)
 
 
+def at_least_fp32(x: Tensor) -> Tensor:
+    """`x` in fp32, or as it is where that is fp64: for sums and answers that a half format would round again."""
+    return x if x.dtype is torch.float64 else x.float()
+
+
 class _StraightThrough(torch.autograd.Function):
-    """q(x) forward, identity backward."""
+    """q(x) forward, identity for every derivative."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, target: Format) -> Tensor:
+    def forward(x: Tensor, target: Format) -> Tensor:
         return _rounded(x, target)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Format], output: Tensor) -> None:
+        return
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return grad, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        return tangent.view_as(tangent)
 
 
 def _rounded(x: Tensor, target: Format) -> Tensor:

@@ -73,7 +73,7 @@ def _run(model: nn.Module, x: Tensor, policy: Policy) -> Runs:
     seen = observe(under, x)
     stabilizers = {f"{name}.conv": conv_of(under, name).stabilizer for name in blocks_of(under)}
     exact_model = run_as(model, Policy.uniform("fp64"), stabilizers)
-    full = run_as(model, Policy.named("full"), stabilizers)
+    full = run_as(model, Policy.named("full"), stabilizers).float()
     return Runs(
         model=under,
         exact_model=exact_model,
@@ -123,7 +123,7 @@ def _certify_block(name: str, runs: Runs, entered: float | None) -> BlockCertifi
         output_error_fp32=largest_rms(runs.full.outputs[name].double() - exact),
         output_bound=output_bound,
         discretization=_difference_on_common_points(exact, runs.half_grid.outputs[name]),
-        underflow=underflow_over_rounding(exact_conv, conv.policy, v.double()),
+        underflow=underflow_over_rounding(exact_conv, conv, v.double()),
         finite=finite,
     )
 
@@ -211,5 +211,5 @@ def _answer_bound(runs: Runs, error: float | None) -> float | None:
 def _stabilizer_change(x: Tensor, runs: Runs, blocks: tuple[BlockCertificate, ...]) -> float:
     if all(block.stabilizer == "none" for block in blocks):
         return 0.0
-    plain = run_as(runs.exact_model, Policy.uniform("fp64"))
+    plain = run_as(runs.exact_model, Policy.uniform("fp64", stabilizer="none"))
     return largest_rms(observe(plain, x).output - runs.exact.output)

@@ -18,7 +18,7 @@ from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.embeddings import GridEmbedding
 from halfwave.models.nonlinearity import NONLINEARITIES
 from halfwave.models.pointwise import ChannelMLP
-from halfwave.numerics import Arithmetic, arithmetic_of
+from halfwave.numerics import Arithmetic
 from halfwave.planner.norms import largest_rms, matrix_norms, vector_norm
 from halfwave.planner.observe import Observation
 from halfwave.theory import Bound, Layer, bound_network, bound_pointwise, bound_rounding
@@ -113,7 +113,7 @@ def bound_block_output(block: FNOBlock, name: str, seen: Observation, error: flo
 
 
 def _arithmetic(module: FNOBlock | ChannelMLP, x: Tensor) -> Arithmetic:
-    return arithmetic_of(module.policy.pointwise, x.device.type)
+    return module.arithmetic(x.device)
 
 
 def _mlp(value: Value, mlp: ChannelMLP, arith: Arithmetic) -> Value:

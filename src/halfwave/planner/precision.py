@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from halfwave.data import Dataset, Split, open_dataset
 from halfwave.errors import InputError
 from halfwave.models import GINO, SFNO, NeuralOperator
+from halfwave.models.settling import trial_run
 from halfwave.numerics import FORMATS, Format, get_format, multiplies_natively
 from halfwave.planner.data_error import estimate_data_error
 from halfwave.planner.norms import largest_rms
@@ -144,7 +145,7 @@ def _prepare(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
     x = x.to(next(model.parameters()).device)
     try:
         core, inputs = core_of(model, x)
-        with torch.no_grad():
+        with torch.no_grad(), trial_run(core):
             core(inputs[:1])
     except (RuntimeError, ValueError) as error:
         raise InputError(f"the model cannot be applied to the data: {str(error).splitlines()[0]}") from error

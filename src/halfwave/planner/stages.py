@@ -18,13 +18,14 @@ from torch import Tensor, nn
 from halfwave.models import NeuralOperator
 from halfwave.models.block import FNOBlock
 from halfwave.models.pointwise import ChannelMLP
+from halfwave.models.settling import trial_run
 from halfwave.numerics import Format, arithmetic_of, round_to
 from halfwave.planner.composed import Convolution, bound_block_output, bound_mlp, covers
 from halfwave.planner.conv_bound import bound_conv, weight_norms
 from halfwave.planner.norms import largest_rms
 from halfwave.planner.observe import Observation, observe
 from halfwave.planner.remarks import CLOSE_TO_OVERFLOW, MUCH_UNDERFLOW
-from halfwave.precision import Policy, get_stabilizer
+from halfwave.precision import Policy, PolicyModule, get_stabilizer
 from halfwave.spectral import FourierTransform, SpectralConv
 from halfwave.spectral.cost import narrow_range
 
@@ -89,12 +90,12 @@ def _underflow(values: Tensor, format: Format) -> float:
     return format.smallest_subnormal / 2 * math.sqrt(int(low.sum())) / size if size > 0 else 0.0
 
 
-def layers_of(model: nn.Module) -> dict[str, nn.Module]:
+def layers_of(model: nn.Module) -> dict[str, PolicyModule]:
     """The layers that compute under a policy: the outermost modules with one below the operator."""
-    found: dict[str, nn.Module] = {}
+    found: dict[str, PolicyModule] = {}
     for name, module in model.named_modules():
         inner = any(name.startswith(f"{outer}.") for outer in found)
-        if hasattr(module, "policy") and not isinstance(module, NeuralOperator) and not inner:
+        if isinstance(module, PolicyModule) and not isinstance(module, NeuralOperator) and not inner:
             found[name] = module
     return found
 
@@ -103,7 +104,8 @@ def stages_of(model: nn.Module, x: Tensor, stabilizer: str) -> Iterator[Stage]:
     """Every stage of the float64 `model` on `x`, in the order in which layers are held."""
     layers = layers_of(model)
     convs = [f"{name}.conv" for name, layer in layers.items() if isinstance(layer, FNOBlock)]
-    seen = observe(model, x, [*layers, *convs])
+    with trial_run(model):
+        seen = observe(model, x, [*layers, *convs])
     for name, layer in layers.items():
         if isinstance(layer, FNOBlock):
             yield from _spectral_stages(name, layer.conv, seen, stabilizer)
@@ -167,7 +169,7 @@ def _spectra(conv: SpectralConv, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return v, v_hat, y_hat
 
 
-def _pointwise_stage(name: str, layer: nn.Module, seen: Observation) -> Stage:
+def _pointwise_stage(name: str, layer: PolicyModule, seen: Observation) -> Stage:
     x, y = seen.inputs[name], seen.outputs[name]
     exact = Policy.uniform("fp64")
 
@@ -192,14 +194,16 @@ def _pointwise_stage(name: str, layer: nn.Module, seen: Observation) -> Stage:
 
 
 @contextmanager
-def _policy(layer: nn.Module, policy: Policy) -> Iterator[None]:
+def _policy(layer: PolicyModule, policy: Policy) -> Iterator[None]:
     """While active, a layer (not its parts, but for the norms of a block) has another policy."""
-    holders = [layer, *((layer.norms or ()) if isinstance(layer, FNOBlock) else ())]
+    norms = layer.norms if isinstance(layer, FNOBlock) else None
+    holders = [layer, *(norm for norm in norms or () if isinstance(norm, PolicyModule))]
     before = [holder.policy for holder in holders]
     for holder in holders:
-        holder.policy = policy
+        holder.adopt(policy)
     try:
-        yield
+        with trial_run(layer):
+            yield
     finally:
         for holder, own in zip(holders, before, strict=True):
-            holder.policy = own
+            holder.adopt(own)

@@ -11,7 +11,7 @@ from torch import nn
 
 from halfwave.errors import InputError
 from halfwave.models import build_model
-from halfwave.models.recipes import Recipe, get_recipe
+from halfwave.recipes import Recipe, get_recipe
 
 # Channels in and out of the generators' fields.
 _CHANNELS = {"darcy": (1, 1), "navier-stokes": (1, 1), "shallow-water": (3, 3)}

@@ -10,12 +10,13 @@ exist anyway); the rounded weights are made again, slice by slice, so no half-pr
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
 from halfwave.spectral.slicing import SLICE_BYTES, slices
 
 _SMALL_SLICE_BYTES = 128 << 10
@@ -23,37 +24,44 @@ _SMALL_SLICE_BYTES = 128 << 10
 
 def contract_dense(x_hat: Tensor, weight: Tensor, arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
     """(K, 2, B, C) and (K, C, 2, O) to (K, 2, B, O), in the format of `arith`."""
-    return _ContractDense.apply(arith.store(x_hat), weight, arith, weight_arith)
+    return run_kernel(_DenseContraction(arith, weight_arith), arith.store(x_hat), weight)
 
 
-class _ContractDense(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.rest = (arith, weight_arith)
-        modes, _, batch, _ = x.shape
-        out = x.new_empty((modes, 2, batch, weight.shape[-1]), dtype=arith.storage)
+@dataclass(frozen=True)
+class _DenseContraction:
+    """The kernel of (K, 2, B, C) in `arith` and fp32 master weights (K, C, 2, O)."""
+
+    arith: Arithmetic
+    weight_arith: Arithmetic
+
+    def plain(self, x: Tensor, weight: Tensor) -> Tensor:
+        rr, ri, ir, ii = self._blocks(x, weight)
+        return self.arith.store(torch.stack([rr - ii, ri + ir], dim=1))
+
+    def forward(self, x: Tensor, weight: Tensor) -> Tensor:
+        out = x.new_empty((*x.shape[:3], weight.shape[-1]), dtype=self.arith.storage)
         for part in _mode_slices(x, weight):
-            product = torch.bmm(_rows(arith.load(x[part])), _columns(weight[part], arith, weight_arith))
-            rr, ri, ir, ii = _four_blocks(product, batch)
-            arith.store_into(out[part, 0], rr - ii)
-            arith.store_into(out[part, 1], ri + ir)
+            rr, ri, ir, ii = self._blocks(x[part], weight[part])
+            self.arith.store_into(out[part, 0], rr - ii)
+            self.arith.store_into(out[part, 1], ri + ir)
         return out
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        arith, weight_arith = ctx.rest
-        needs_x, needs_weight = ctx.needs_input_grad[:2]
+    def backward(self, tensors: Operands, needs: Sequence[bool], grad: Tensor) -> Gradients:
+        (x, weight), (needs_x, needs_weight) = tensors, needs
+        arith = self.arith
         grad_x = torch.empty_like(x) if needs_x else None
         grad_weight = torch.empty_like(weight, memory_format=torch.contiguous_format) if needs_weight else None
         for part in _mode_slices(x, weight):
             g = _adjoint_blocks(arith.load(grad[part]))
             if grad_x is not None:
-                grad_x[part] = _input_gradient(g, weight[part], arith, weight_arith).view_as(x[part])
+                grad_x[part] = _input_gradient(g, weight[part], arith, self.weight_arith).view_as(x[part])
             if grad_weight is not None:
                 _weight_gradient(_rows(arith.load(x[part])), g, grad_weight[part].flatten(2))
-        return grad_x, grad_weight, None, None
+        return grad_x, grad_weight
+
+    def _blocks(self, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+        columns = _columns(weight, self.arith, self.weight_arith)
+        return _four_blocks(torch.bmm(_rows(self.arith.load(x)), columns), x.shape[2])
 
 
 def _input_gradient(g: Tensor, weight: Tensor, arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from halfwave.numerics import Arithmetic, arithmetic_of
-from halfwave.precision import Policy, as_policy, get_stabilizer, resolve_stabilizer
+from halfwave.precision import Policy, PolicyModule, as_policy, get_stabilizer, resolve_stabilizer
 from halfwave.spectral.build import build_weight
 from halfwave.spectral.factorized import Implementation
+from halfwave.spectral.fields import check_field
 from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.modes import Layout, check_modes
 from halfwave.spectral.plan import ComplexMode, Objective
@@ -21,13 +22,18 @@ from halfwave.spectral.transform_plan import Backend
 from halfwave.spectral.weights import SpectralWeight
 
 Transform = FourierTransform | SphericalTransform
+_STAGES = ("forward_transform", "contraction", "inverse_transform")
 
 
-class SpectralConv(nn.Module):
+class SpectralConv(PolicyModule):
     """The spectral convolution of a neural operator, each stage in its own format.
 
     Shapes: (B, in_channels, *grid) to (B, out_channels, *grid), or to another grid with `output_shape`
     (band-limited interpolation). The result is in the storage dtype of the inverse transform's format.
+
+    The policy's stabilizer is part of the function. ``"auto"`` is resolved (tanh before an FFT in a format of narrow
+    range, none elsewhere) until the first input comes; from then on `stabilizer` stays through every change of
+    precision, until a policy names another. It is saved with the weights.
 
     Args:
         in_channels, out_channels: channels C and O.
@@ -92,32 +98,42 @@ class SpectralConv(nn.Module):
             settings=ContractionSettings(contraction, complex_mode, memory_limit),
         )
         self.bias = nn.Parameter(std * torch.randn(out_channels)) if bias else None
-        self.policy = as_policy(precision)
-
-    def set_precision(self, policy: str | Policy) -> None:
-        """Compute with another policy from now on; the fp32 master weights stay."""
-        self.policy = as_policy(policy)
+        # Whether the layer has computed: then a policy with "auto" leaves the stabilizer as it is.
+        self.settled = False
+        self.adopt(as_policy(precision))
 
     def forward(self, x: Tensor, output_shape: tuple[int, ...] | None = None) -> Tensor:
+        check_field(x, self.in_channels, self.transform.dim, self.masters.device)
         grid = tuple(x.shape[2:])
-        if x.ndim != self.transform.dim + 2 or x.shape[1] != self.in_channels:
-            raise ValueError(
-                f"expected input (batch, {self.in_channels}, {self.transform.dim} grid axes), got {tuple(x.shape)}"
-            )
-        device = x.device
-        x_hat = self.transform.forward(self._stabilized(x), self.policy.format("forward_transform"))
-        window = self.transform.weight_slices(grid)
-        y_hat = self.weight.contract(
-            x_hat, window, self._arithmetic("contraction", device), self._arithmetic("weights", device)
+        roles = self.resolved(x.device)
+        x_hat = self.transform.forward(
+            self._stabilized(x, roles.forward_transform.storage), roles.forward_transform.format
         )
+        window = self.transform.weight_slices(grid)
+        y_hat = self.weight.contract(x_hat, window, roles.contraction, roles.weights)
         target = grid if output_shape is None else tuple(output_shape)
         biased = None if self.bias is None else self.transform.add_constant(y_hat, self.bias, grid)
-        y = self.transform.inverse(
-            y_hat if biased is None else biased, target, grid, self.policy.format("inverse_transform")
-        )
+        y = self.transform.inverse(y_hat if biased is None else biased, target, grid, roles.inverse_transform.format)
         if self.bias is not None and biased is None:
             y = y + self.bias.to(y.dtype).view(-1, *([1] * len(grid)))
         return y
+
+    def adopt(self, policy: Policy) -> None:
+        super().adopt(policy)
+        self._choose_stabilizer()
+
+    def settle(self) -> None:
+        # Traced code writes and does not read: a guard on what changes once would compile every layer twice.
+        if torch.compiler.is_compiling() or not self.settled:
+            self.settled = True
+
+    def concern(self) -> str | None:
+        if self.policy.stabilizer == "auto" and self.stabilizer == "none" and self._half_fft(self.policy):
+            return (
+                "an FFT in a format of narrow range may overflow, and this model has computed without a stabilizer, "
+                "which is part of its function: name one (stabilizer='tanh') to change it, or take backend='gemm'"
+            )
+        return None
 
     @property
     def n_modes(self) -> tuple[int, ...]:
@@ -131,24 +147,42 @@ class SpectralConv(nn.Module):
 
     @property
     def stabilizer(self) -> str:
-        """The stabilizer that acts: the policy's, ``"auto"`` resolved by the backend and the format."""
-        return resolve_stabilizer(
-            self.policy.stabilizer, self.transform.half_fft(self.policy.format("forward_transform"))
-        )
+        """The stabilizer that acts."""
+        return self._stabilizer
 
-    def _stabilized(self, x: Tensor) -> Tensor:
-        return x if self.stabilizer == "none" else get_stabilizer(self.stabilizer)(x)
+    def settle_on(self, stabilizer: str) -> None:
+        """Take over the stabilizer that these weights were trained with."""
+        self._stabilizer, self.settled = resolve_stabilizer(stabilizer, self._half_fft(self.policy)), True
 
-    def _arithmetic(self, role: str, device: torch.device) -> Arithmetic:
-        return arithmetic_of(getattr(self.policy, role), device.type)
+    def brings_stabilizer(self, policies: Iterable[Policy]) -> bool:
+        """Whether one of these policies would bring a stabilizer with it into a layer that has not computed yet."""
+        return any(policy.stabilizer == "auto" and self._half_fft(policy) for policy in policies)
+
+    def _choose_stabilizer(self) -> None:
+        if not self.settled or self.policy.stabilizer != "auto":
+            self._stabilizer = resolve_stabilizer(self.policy.stabilizer, self._half_fft(self.policy))
+
+    def _half_fft(self, policy: Policy) -> bool:
+        masters = self.masters
+        return self.transform.half_fft(policy.on(masters.device, masters.dtype).forward_transform.format)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SpectralConv:
+        """`.half()` and the like: weights of another dtype may make another FFT."""
+        super()._apply(fn, recurse)
+        self._choose_stabilizer()
+        return self
+
+    def _stabilized(self, x: Tensor, storage: torch.dtype) -> Tensor:
+        if self._stabilizer == "none":
+            return x
+        return get_stabilizer(self._stabilizer)(x.double() if storage is torch.float64 else x)
 
     def extra_repr(self) -> str:
-        stages = ("forward_transform", "contraction", "inverse_transform")
-        device = self.bias.device if self.bias is not None else next(self.parameters()).device
-        ran = ", ".join(f"{stage}={self._arithmetic(stage, device)}" for stage in stages)
+        roles = self.resolved(self.masters.device)
+        ran = ", ".join(f"{stage}={getattr(roles, stage)}" for stage in _STAGES)
         return (
             f"{self.in_channels}, {self.out_channels}, n_modes={self.transform.n_modes}, "
-            f"backend={self.transform.backend}, policy={self.policy.name}, {ran}, stabilizer={self.policy.stabilizer}"
+            f"backend={self.transform.backend}, policy={self.policy.name}, {ran}, stabilizer={self.stabilizer}"
         )
 
 

@@ -9,14 +9,14 @@ inside a slice stays in fp32, as in a fused kernel (casts were an eighth of a CP
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
 from halfwave.spectral import pairs
 from halfwave.spectral.plan import SIGN_AXIS, ContractionPlan, Step
 from halfwave.spectral.streaming import windows
@@ -31,7 +31,7 @@ def execute(
     weight_arith: Arithmetic | None = None,
     pair_axis: int = -2,
 ) -> Tensor:
-    """The contraction of pair tensors, in the storage dtype of `arith`; differentiable once.
+    """The contraction of pair tensors, in the storage dtype of `arith`.
 
     Shapes: each operand has the sizes of its indices with the pair axis before the last of them; the first one (data)
     and the result have it at `pair_axis`. ValueError where shapes are not those of the plan.
@@ -45,7 +45,7 @@ def execute(
             raise ValueError("memory_limit cannot be held inside torch.compile, which plans memory by itself")
         result = checkpoint(_whole, plan, formats, *operands, use_reentrant=False)
         return result.movedim(-2, pair_axis).contiguous()
-    return _Streamed.apply(plan, formats, pair_axis, *operands)
+    return run_kernel(_Streamed(plan, formats, pair_axis), *operands)
 
 
 def _whole(plan: ContractionPlan, formats: Formats, *operands: Tensor) -> Tensor:
@@ -55,28 +55,32 @@ def _whole(plan: ContractionPlan, formats: Formats, *operands: Tensor) -> Tensor
     return formats[0].store(_slice(plan, formats, {n: operands[n] for n in schedule.sliced_operands}, constants))
 
 
-class _Streamed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, plan: ContractionPlan, formats: Formats, pair_axis: int, *operands: Tensor) -> Tensor:
-        ctx.save_for_backward(*operands)
-        ctx.rest = (plan, formats, pair_axis)
-        schedule = plan.schedule
+@dataclass(frozen=True)
+class _Streamed:
+    """The kernel of a plan in these formats; the result has its pair axis at `pair_axis`."""
+
+    plan: ContractionPlan
+    formats: Formats
+    pair_axis: int
+
+    def plain(self, *operands: Tensor) -> Tensor:
+        return _whole(self.plan, self.formats, *operands).movedim(-2, self.pair_axis)
+
+    def forward(self, *operands: Tensor) -> Tensor:
+        plan, formats, schedule = self.plan, self.formats, self.plan.schedule
         constants = _constants(plan, formats, {n: operands[n] for n in schedule.fixed_operands}, operands[0])
         shape = [dict(plan.sizes)[i] for i in plan.output]
-        shape.insert(len(shape) + 1 + pair_axis, 2)
+        shape.insert(len(shape) + 1 + self.pair_axis, 2)
         out = operands[0].new_empty(shape)
-        view = out.movedim(pair_axis, -2)
+        view = out.movedim(self.pair_axis, -2)
         for window in windows(plan.slices, dict(plan.sizes)):
             parts = {n: _cut(operands[n], plan.inputs[n], window) for n in schedule.sliced_operands}
             _cut(view, plan.output, window).copy_(_slice(plan, formats, parts, constants))
         return out
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        plan, formats, pair_axis = ctx.rest
-        operands, needs = ctx.saved_tensors, ctx.needs_input_grad[3:]
-        schedule = plan.schedule
-        grad = grad.movedim(pair_axis, -2)
+    def backward(self, operands: Operands, needs: Sequence[bool], grad: Tensor) -> Gradients:
+        plan, formats, schedule = self.plan, self.formats, self.plan.schedule
+        grad = grad.movedim(self.pair_axis, -2)
         with torch.enable_grad():
             fixed = {n: operands[n].detach().requires_grad_(needs[n]) for n in schedule.fixed_operands}
             constants = _constants(plan, formats, fixed, operands[0])
@@ -102,7 +106,7 @@ class _Streamed(torch.autograd.Function):
                 part.copy_(next(found)) if own[n] else part.add_(next(found))
         totals = {key: total for key, total in sums.items() if total is not None}
         grads |= _through_constants(constants, totals, {n: t for n, t in fixed.items() if needs[n]})
-        return None, None, None, *(grads.get(n) for n in range(len(operands)))
+        return [grads.get(n) for n in range(len(operands))]
 
 
 def _through_constants(

@@ -23,34 +23,60 @@ from halfwave.spectral.transform_plan import TransformPlan
 def analyse(x: Tensor, plan: TransformPlan) -> Tensor:
     """(B, C, *grid) to (*K, 2, B, C)."""
     batch, channels = x.shape[:2]
-    arith = plan.arith
     fields = x.reshape(batch * channels, *plan.grid)
-    weights = _mode_weights(plan.modes, plan.weighting).to(x.device, arith.storage)
-    spectrum = x.new_empty((plan.kept, 2, batch * channels), dtype=arith.storage)
-    axes = tuple(range(1, len(plan.grid) + 1))
+    spectrum = x.new_empty((plan.kept, 2, batch * channels), dtype=plan.arith.storage)
     for part in slices(batch * channels, 8 * plan.points, x.device):
-        raw = torch.fft.rfftn(_operand(fields[part], plan), dim=axes)
-        pairs = torch.view_as_real(_take(raw, plan)).flatten(1, -2).permute(1, 2, 0)
-        spectrum[..., part] = arith.store(arith.store(pairs) * weights)
+        spectrum[..., part] = _analyse_fields(fields[part], plan)
     return spectrum.view(*plan.counts, 2, batch, channels)
 
 
 def synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
     """(*K, 2, B, C) to (B, C, *grid)."""
     batch, channels = s.shape[-2:]
+    spectrum = s.reshape(plan.kept, 2, batch * channels)
+    fields = s.new_empty((batch * channels, *plan.grid), dtype=plan.arith.storage)
+    for part in slices(batch * channels, 8 * plan.points, s.device):
+        plan.arith.store_into(fields[part], _synthesise_fields(spectrum[..., part], plan))
+    return fields.view(batch, channels, *plan.grid)
+
+
+def plain_analyse(x: Tensor, plan: TransformPlan) -> Tensor:
+    """`analyse` by differentiable operators alone."""
+    batch, channels = x.shape[:2]
+    spectrum = _analyse_fields(x.reshape(batch * channels, *plan.grid), plan)
+    return spectrum.reshape(*plan.counts, 2, batch, channels)
+
+
+def plain_synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
+    """`synthesise` by differentiable operators alone."""
+    batch, channels = s.shape[-2:]
+    fields = _synthesise_fields(s.reshape(plan.kept, 2, batch * channels), plan)
+    return plan.arith.store(fields).reshape(batch, channels, *plan.grid)
+
+
+def _analyse_fields(fields: Tensor, plan: TransformPlan) -> Tensor:
+    """(F, *grid) to (K flattened, 2, F), rounded before it is scaled and after."""
+    arith = plan.arith
+    raw = torch.fft.rfftn(_operand(fields, plan), dim=_grid_axes(plan))
+    pairs = torch.view_as_real(_take(raw, plan)).flatten(1, -2).permute(1, 2, 0)
+    weights = _mode_weights(plan.modes, plan.weighting).to(fields.device, arith.storage)
+    return arith.store(arith.store(pairs) * weights)
+
+
+def _synthesise_fields(spectrum: Tensor, plan: TransformPlan) -> Tensor:
+    """(K flattened, 2, F) to (F, *grid), not rounded yet."""
     arith = plan.arith
     # irfft counts frequencies twice by itself, so what it adds is taken out beforehand.
     weights = _mode_weights(plan.modes, plan.weighting) / _mode_weights(plan.modes, "hermitian")
-    weights = weights.to(s.device, arith.storage)
-    spectrum = s.reshape(plan.kept, 2, batch * channels)
-    fields = s.new_empty((batch * channels, *plan.grid), dtype=arith.storage)
-    axes = tuple(range(1, len(plan.grid) + 1))
-    for part in slices(batch * channels, 8 * plan.points, s.device):
-        pairs = arith.store(arith.store(spectrum[..., part]) * weights).permute(2, 0, 1)
-        wide = pairs.to(_wide(arith)).contiguous().view(-1, *plan.counts, 2)
-        full = _place(torch.view_as_complex(wide), plan)
-        arith.store_into(fields[part], torch.fft.irfftn(full, s=plan.grid, dim=axes, norm="forward"))
-    return fields.view(batch, channels, *plan.grid)
+    weights = weights.to(spectrum.device, arith.storage)
+    pairs = arith.store(arith.store(spectrum) * weights).permute(2, 0, 1)
+    wide = pairs.to(_wide(arith)).reshape(-1, *plan.counts, 2).contiguous()
+    full = _place(torch.view_as_complex(wide), plan)
+    return torch.fft.irfftn(full, s=plan.grid, dim=_grid_axes(plan), norm="forward")
+
+
+def _grid_axes(plan: TransformPlan) -> tuple[int, ...]:
+    return tuple(range(1, len(plan.grid) + 1))
 
 
 def _wide(arith: Arithmetic) -> torch.dtype:
@@ -96,10 +122,13 @@ def _take(raw: Tensor, plan: TransformPlan) -> Tensor:
 def _place(kept: Tensor, plan: TransformPlan) -> Tensor:
     """Zeros everywhere but at the kept frequencies; the last axis is padded by irfftn itself."""
     for axis in range(len(plan.grid) - 1):
-        shape = list(kept.shape)
-        shape[axis + 1] = plan.grid[axis]
-        full = kept.new_zeros(shape)
-        for start, place, length in _runs(plan, axis):
-            full.narrow(axis + 1, place, length).copy_(kept.narrow(axis + 1, start, length))
-        kept = full
+        pieces, at = [], 0
+        for start, place, length in sorted(_runs(plan, axis), key=lambda run: run[1]):
+            pieces += [_zeros(kept, axis + 1, place - at), kept.narrow(axis + 1, start, length)]
+            at = place + length
+        kept = torch.cat([*pieces, _zeros(kept, axis + 1, plan.grid[axis] - at)], dim=axis + 1)
     return kept
+
+
+def _zeros(like: Tensor, axis: int, length: int) -> Tensor:
+    return like.new_zeros([length if i == axis else n for i, n in enumerate(like.shape)])

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +23,7 @@ from halfwave.spectral import fft, gemm
 from halfwave.spectral.constants import add_at
 from halfwave.spectral.cost import narrow_range
 from halfwave.spectral.modes import AxisModes, Layout, check_owned, kept_modes, placed_modes, weight_modes
+from halfwave.spectral.transform import Engine, analyse, synthesise
 from halfwave.spectral.transform_plan import Backend, TransformPlan, plan_transform
 
 BACKENDS = ("auto", "gemm", "fft")
@@ -68,7 +68,8 @@ class FourierTransform:
 
     def forward(self, x: Tensor, format: Format) -> Tensor:
         """(B, C, *grid) to (*K, 2, B, C): means of the field against each kept mode."""
-        return _Analyse.apply(x, self.plan(tuple(x.shape[2:]), format, x.device))
+        plan = self.plan(tuple(x.shape[2:]), format, x.device)
+        return analyse(x, _engine(plan), plan)
 
     def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], format: Format) -> Tensor:
         """(*K, 2, B, C), as kept on the grid `source`, to the field (B, C, *grid)."""
@@ -82,7 +83,8 @@ class FourierTransform:
         return sum(parts[1:], start=parts[0])
 
     def _synthesise(self, x_hat: Tensor, modes: tuple[AxisModes, ...], format: Format) -> Tensor:
-        return _Synthesise.apply(x_hat, plan_transform(modes, self.backend, format, x_hat.device, "hermitian"))
+        plan = plan_transform(modes, self.backend, format, x_hat.device, "hermitian")
+        return synthesise(x_hat, _engine(plan), plan)
 
     def plan(self, grid: tuple[int, ...], format: Format, device: torch.device) -> TransformPlan:
         """What the forward transform of a grid does; print it to see."""
@@ -104,30 +106,8 @@ class FourierTransform:
         return add_at(x_hat, (*[-axis.first for axis in modes], 0), constant)
 
 
-class _Analyse(torch.autograd.Function):
-    """Analysis; its backward pass is synthesis with the same weights, in the same arithmetic."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, plan: TransformPlan) -> Tensor:
-        ctx.plan, ctx.dtype = plan, x.dtype
-        return gemm.analyse(x, plan) if plan.backend == "gemm" else fft.analyse(x, plan)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _Synthesise.apply(grad, ctx.plan).to(ctx.dtype), None
-
-
-class _Synthesise(torch.autograd.Function):
-    """Synthesis; its backward pass is analysis with the same weights, in the same arithmetic."""
-
-    @staticmethod
-    def forward(ctx: Any, s: Tensor, plan: TransformPlan) -> Tensor:
-        ctx.plan, ctx.dtype = plan, s.dtype
-        return gemm.synthesise(s, plan) if plan.backend == "gemm" else fft.synthesise(s, plan)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _Analyse.apply(grad, ctx.plan).to(ctx.dtype), None
+def _engine(plan: TransformPlan) -> Engine:
+    return gemm if plan.backend == "gemm" else fft
 
 
 def _placed(

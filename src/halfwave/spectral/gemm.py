@@ -39,17 +39,31 @@ def synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
     return fields.view(batch, channels, *plan.grid)
 
 
+def plain_analyse(x: Tensor, plan: TransformPlan) -> Tensor:
+    """`analyse` by differentiable operators alone."""
+    batch, channels = x.shape[:2]
+    block = _analyse_fields(plan.arith.load(x.reshape(batch * channels, plan.points)), plan)
+    return plan.arith.store(block).permute(2, 1, 0).reshape(*plan.counts, 2, batch, channels)
+
+
+def plain_synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
+    """`synthesise` by differentiable operators alone."""
+    batch, channels = s.shape[-2:]
+    block = plan.arith.load(s.reshape(plan.kept, 2, batch * channels).permute(2, 1, 0))
+    return plan.arith.store(_synthesise_fields(block, plan)).reshape(batch, channels, *plan.grid)
+
+
 def _analyse_fields(fields: Tensor, plan: TransformPlan) -> Tensor:
     """(F, grid flattened) to (F, 2, K flattened), last axis first."""
     count = fields.shape[0]
     block = fields.reshape(-1, plan.grid[-1]) @ plan.matrices[-1]
     kept = plan.counts[-1]
     for axis in range(len(plan.grid) - 2, -1, -1):
-        operand = block.view(-1, 2 * plan.grid[axis], kept)
+        operand = block.reshape(-1, 2 * plan.grid[axis], kept)
         # bmm with an expanded matrix reads the big operand in place; matmul would fold it by transposing.
         block = torch.bmm(plan.matrices[axis].expand(operand.shape[0], -1, -1), operand)
         kept *= plan.counts[axis]
-    return block.view(count, 2, kept)
+    return block.reshape(count, 2, kept)
 
 
 def _synthesise_fields(block: Tensor, plan: TransformPlan) -> Tensor:
@@ -58,6 +72,6 @@ def _synthesise_fields(block: Tensor, plan: TransformPlan) -> Tensor:
     kept = plan.kept
     for axis in range(len(plan.grid) - 1):
         kept //= plan.counts[axis]
-        operand = block.view(-1, 2 * plan.counts[axis], kept)
+        operand = block.reshape(-1, 2 * plan.counts[axis], kept)
         block = torch.bmm(plan.matrices[axis].t().expand(operand.shape[0], -1, -1), operand)
-    return (block.view(-1, 2 * kept) @ plan.matrices[-1].t()).view(count, plan.points)
+    return (block.reshape(-1, 2 * kept) @ plan.matrices[-1].t()).reshape(count, plan.points)

@@ -12,11 +12,14 @@ A tensor's subscripts name its axes, 'P' the pair axis: "klPbc" has axes k, l, (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import torch
 from torch import Tensor
+
+from halfwave.numerics import Gradients, Operands, run_kernel, run_linear
 
 PAIR = "P"
 
@@ -27,17 +30,31 @@ def expand(right: Tensor, subscripts: str, left: str, result: str) -> Tensor:
     pair = permuted(right, subscripts, PAIR + batch + summed + own)
     shape = pair.shape[1:]
     rows, columns = len(batch), len(batch) + len(summed)
-    blocks = _Blocks.apply(pair, rows, columns)
-    return blocks.view(prod(shape[:rows]), 2 * prod(shape[rows:columns]), 2 * prod(shape[columns:]))
+    blocks = run_linear(_Blocks(rows, columns), pair)
+    return blocks.reshape(prod(shape[:rows]), 2 * prod(shape[rows:columns]), 2 * prod(shape[columns:]))
 
 
-class _Blocks(torch.autograd.Function):
-    """[[re, im], [-im, re]] of a pair (2, *batch, *summed, *own), in place: nothing else of that size is made."""
+@dataclass(frozen=True)
+class _Blocks:
+    """[[re, im], [-im, re]] of a pair (2, *batch, *summed, *own), in place: nothing else of that size is made.
 
-    @staticmethod
-    def forward(ctx: Any, pair: Tensor, rows: int, columns: int) -> Tensor:
-        ctx.axes = (rows, columns)
-        shape = pair.shape[1:]
+    `rows` and `columns` count the axes before the summed ones and before the own ones.
+    """
+
+    rows: int
+    columns: int
+
+    @property
+    def adjoint(self) -> _Unblocks:
+        return _Unblocks(self.rows, self.columns)
+
+    def plain(self, pair: Tensor) -> Tensor:
+        re, im = pair.unbind(0)
+        above, below = (torch.stack(parts, self.columns) for parts in ((re, im), (-im, re)))
+        return torch.stack((above, below), self.rows)
+
+    def forward(self, pair: Tensor) -> Tensor:
+        shape, rows, columns = pair.shape[1:], self.rows, self.columns
         blocks = pair.new_empty((*shape[:rows], 2, *shape[rows:columns], 2, *shape[columns:]))
         above, below = blocks.unbind(rows)
         above.copy_(pair.movedim(0, columns))
@@ -47,14 +64,29 @@ class _Blocks(torch.autograd.Function):
         plus_re.copy_(re)
         return blocks
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        rows, columns = ctx.axes
-        above, below = grad.unbind(rows)
-        out = above.movedim(columns, 0).clone(memory_format=torch.contiguous_format)
-        out[0] += below.select(columns, 1)
-        out[1] -= below.select(columns, 0)
-        return out, None, None
+
+@dataclass(frozen=True)
+class _Unblocks:
+    """The adjoint of `_Blocks`: each part of the pair gathers the two places that it stands in."""
+
+    rows: int
+    columns: int
+
+    @property
+    def adjoint(self) -> _Blocks:
+        return _Blocks(self.rows, self.columns)
+
+    def plain(self, blocks: Tensor) -> Tensor:
+        above, below = blocks.unbind(self.rows)
+        (re, im), (minus_im, plus_re) = above.unbind(self.columns), below.unbind(self.columns)
+        return torch.stack((re + plus_re, im - minus_im))
+
+    def forward(self, blocks: Tensor) -> Tensor:
+        above, below = blocks.unbind(self.rows)
+        out = above.movedim(self.columns, 0).clone(memory_format=torch.contiguous_format)
+        out[0] += below.select(self.columns, 1)
+        out[1] -= below.select(self.columns, 0)
+        return out
 
 
 def product(left: Tensor, subscripts: str, expanded: Tensor, right_shape: dict[str, int], result: str) -> Tensor:
@@ -85,22 +117,27 @@ def product_order(left: str, right: str, kept: frozenset[str]) -> str:
 def scale(left: Tensor, left_subscripts: str, right: Tensor, right_subscripts: str, result: str) -> Tensor:
     """Entry by entry; an index that one operand lacks is repeated."""
     a, b = aligned(left, left_subscripts, result), aligned(right, right_subscripts, result)
-    return _Scale.apply(a, b, result.index(PAIR))
+    return run_kernel(_Scale(result.index(PAIR)), a, b)
 
 
-class _Scale(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, axis: int) -> Tensor:
-        ctx.save_for_backward(a, b)
-        ctx.axis = axis
-        return _multiply(a, b, axis)
+@dataclass(frozen=True)
+class _Scale:
+    """The kernel of a b for pairs whose parts stand along `axis`."""
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        a, b = ctx.saved_tensors
-        grad_a = _multiply(grad, b, ctx.axis, conjugate=True).sum_to_size(a.shape) if ctx.needs_input_grad[0] else None
-        grad_b = _multiply(grad, a, ctx.axis, conjugate=True).sum_to_size(b.shape) if ctx.needs_input_grad[1] else None
-        return grad_a, grad_b, None
+    axis: int
+
+    def plain(self, a: Tensor, b: Tensor) -> Tensor:
+        (ar, ai), (br, bi) = a.unbind(self.axis), b.unbind(self.axis)
+        return torch.stack((ar * br - ai * bi, ai * br + ar * bi), self.axis)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return _multiply(a, b, self.axis)
+
+    def backward(self, tensors: Operands, needs: Sequence[bool], grad: Tensor) -> Gradients:
+        (a, b), (needs_a, needs_b) = tensors, needs
+        grad_a = _multiply(grad, b, self.axis, conjugate=True).sum_to_size(a.shape) if needs_a else None
+        grad_b = _multiply(grad, a, self.axis, conjugate=True).sum_to_size(b.shape) if needs_b else None
+        return grad_a, grad_b
 
 
 def _multiply(a: Tensor, b: Tensor, axis: int, conjugate: bool = False) -> Tensor:

@@ -13,18 +13,20 @@ contraction of the Fourier layers serves the sphere as it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from halfwave.numerics import Arithmetic, Format, arithmetic_of
+from halfwave.spectral import spherical_gemm
 from halfwave.spectral.constants import add_at
 from halfwave.spectral.legendre import SPHERE_GRIDS, SphereGrid
 from halfwave.spectral.legendre_matrix import legendre_matrix
 from halfwave.spectral.matrices import Weighting, transform_matrix
 from halfwave.spectral.modes import AxisModes, Layout, check_owned
-from halfwave.spectral.spherical_gemm import SphericalPlan, analyse, counted, synthesise
+from halfwave.spectral.spherical_gemm import SphericalPlan, counted
+from halfwave.spectral.transform import analyse, synthesise
 from halfwave.spectral.transform_plan import Backend
 
 BACKENDS = ("auto", "gemm", "fft")
@@ -88,7 +90,7 @@ class SphericalTransform:
 
     def forward(self, x: Tensor, format: Format) -> Tensor:
         """(B, C, H, W) to (L, 2, M B, C): means of the field against each kept harmonic."""
-        return _Analyse.apply(x, self.plan(tuple(x.shape[2:]), format, x.device))
+        return analyse(x, spherical_gemm, self.plan(tuple(x.shape[2:]), format, x.device))
 
     def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], format: Format) -> Tensor:
         """(L, 2, M B, C), as kept on the grid `source`, to the field (B, C, *grid)."""
@@ -96,7 +98,7 @@ class SphericalTransform:
         if kept != given:
             kept = (min(kept[0], given[0]), min(kept[1], given[1]))
             x_hat = x_hat.unflatten(2, (given[1], -1))[: kept[0], :, : kept[1]].flatten(2, 3)
-        return _Synthesise.apply(x_hat, self._plan(grid, kept, "hermitian", format, x_hat.device))
+        return synthesise(x_hat, spherical_gemm, self._plan(grid, kept, "hermitian", format, x_hat.device))
 
     def plan(self, grid: tuple[int, ...], format: Format, device: torch.device) -> SphericalPlan:
         """What the forward transform of a grid does; print it to see."""
@@ -140,29 +142,3 @@ class SphericalTransform:
         """Add a constant per channel (C,) to the field by adding it to its mean."""
         batch = x_hat.shape[2] // self.kept(grid)[1]
         return add_at(x_hat, (0, 0, slice(batch)), constant)
-
-
-class _Analyse(torch.autograd.Function):
-    """Analysis; its backward pass is synthesis with the same weights, in the same arithmetic."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, plan: SphericalPlan) -> Tensor:
-        ctx.plan, ctx.dtype = plan, x.dtype
-        return analyse(x, plan)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _Synthesise.apply(grad, ctx.plan).to(ctx.dtype), None
-
-
-class _Synthesise(torch.autograd.Function):
-    """Synthesis; its backward pass is analysis with the same weights, in the same arithmetic."""
-
-    @staticmethod
-    def forward(ctx: Any, s: Tensor, plan: SphericalPlan) -> Tensor:
-        ctx.plan, ctx.dtype = plan, s.dtype
-        return synthesise(s, plan)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _Analyse.apply(grad, ctx.plan).to(ctx.dtype), None

@@ -82,6 +82,45 @@ def synthesise(s: Tensor, plan: SphericalPlan) -> Tensor:
     return _synthesise_longitudes(zonal.unflatten(1, (2, fields)), plan).view(batch, channels, *plan.grid)
 
 
+def plain_analyse(x: Tensor, plan: SphericalPlan) -> Tensor:
+    """`analyse` by differentiable operators alone."""
+    batch, channels = x.shape[:2]
+    fields, arith = batch * channels, plan.arith
+    rows = arith.load(x.reshape(fields, *plan.grid)).reshape(-1, plan.grid[1])
+    columns = _rfft(rows, plan) if plan.backend == "fft" else _product_of_longitudes(rows, plan)
+    zonal = arith.store(arith.settle(columns))
+    if plan.backend == "fft" and plan.weighting == "hermitian":
+        zonal = zonal * plan.longitude.to(zonal.dtype)[:, None, None]
+    operand = arith.load(zonal.reshape(plan.orders, 2 * fields, plan.grid[0]))
+    spectrum = arith.store(torch.bmm(plan.legendre, operand.transpose(1, 2)))
+    spectrum = spectrum.reshape(plan.orders, plan.degrees, 2, fields).permute(1, 2, 0, 3)
+    return spectrum.reshape(plan.degrees, 2, plan.orders * batch, channels)
+
+
+def plain_synthesise(s: Tensor, plan: SphericalPlan) -> Tensor:
+    """`synthesise` by differentiable operators alone."""
+    batch, channels = s.shape[-2] // plan.orders, s.shape[-1]
+    fields, arith = batch * channels, plan.arith
+    operand = arith.load(s.reshape(plan.degrees, 2, plan.orders, fields).permute(2, 1, 3, 0))
+    zonal = arith.store(torch.bmm(operand.reshape(plan.orders, 2 * fields, plan.degrees), plan.legendre))
+    columns = arith.load(zonal).reshape(plan.orders, 2, fields * plan.grid[0])
+    rows = _plain_irfft(columns, plan) if plan.backend == "fft" else _plain_rows(columns, plan)
+    return arith.store(arith.settle(rows)).reshape(batch, channels, *plan.grid)
+
+
+def _plain_irfft(columns: Tensor, plan: SphericalPlan) -> Tensor:
+    """(M, 2, n) to (n, W)."""
+    if plan.weighting == "mean":
+        columns = columns / plan.longitude[:, None, None]
+    coefficients = torch.view_as_complex(columns.permute(2, 0, 1).contiguous())
+    return torch.fft.irfft(coefficients, plan.grid[1], norm="backward" if plan.weighting == "mean" else "forward")
+
+
+def _plain_rows(columns: Tensor, plan: SphericalPlan) -> Tensor:
+    """(M, 2, n) to (n, W)."""
+    return columns.transpose(0, 1).reshape(2 * plan.orders, -1).t() @ plan.longitude.t()
+
+
 def _folds(plan: SphericalPlan) -> bool:
     """Whether products are taken in a format that holds sums of two stored numbers."""
     native_half = plan.arith.format.half and plan.arith.how == "native"

@@ -13,12 +13,13 @@ from halfwave.data import ReadOptions
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
-from halfwave.precision import BLOCKS, NAMES, Policy, Schedule
+from halfwave.precision import BLOCKS, PRECISIONS, Policy, Schedule
 from halfwave.precision.stabilizers import check_stabilizer
 
 SCHEDULE = "schedule"
 LIVE = "live:"
 PLANNED = "planned"
+PAPER = ((0.25, "mixed"), (0.5, "amp"), (0.25, "full"))
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
 FREE_ON_RESUME = (
     "data", "test_data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep",
@@ -74,7 +75,8 @@ class TrainConfig(BaseModel):
     seed: int = Field(0, ge=0)
 
     precision: str = "mixed"
-    """full, amp, half, mixed; schedule (the paper's 25% mixed, 50% amp, 25% full); planned (see policy); or HHF, ..."""
+    """full, amp, half, mixed, double; schedule (the paper's 25% mixed, 50% amp, 25% full); planned (see policy); HHF,
+    ..."""
     policy: dict[str, Any] | None = None
     """With precision=planned: the policy, a format for each role and layer, as `Policy.to_dict` gives it."""
     phases: tuple[tuple[float, str], ...] | None = None
@@ -82,7 +84,8 @@ class TrainConfig(BaseModel):
     dtype: str | None = None
     """What half means: fp16, bf16, ...; by default what the device does fast."""
     stabilizer: str = "auto"
-    """auto, none, tanh, hard-clip, 2-sigma-clip, divide-S, normalise."""
+    """auto (tanh before a half FFT in any phase, none elsewhere), none, tanh, hard-clip, 2-sigma-clip, divide-S,
+    normalise."""
     backend: str | None = None
     """Transforms of the spectral layers: auto, gemm, fft; None leaves it to the model's arguments."""
 
@@ -134,7 +137,7 @@ class TrainConfig(BaseModel):
     @field_validator("precision")
     @classmethod
     def _known_precision(cls, precision: str) -> str:
-        named = (*NAMES, SCHEDULE, PLANNED)
+        named = (*PRECISIONS, SCHEDULE, PLANNED)
         if precision not in (*named, *BLOCKS):
             raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join(named)}")
         return precision
@@ -163,11 +166,9 @@ class TrainConfig(BaseModel):
         """The policies of this run on a kind of device; a constant one unless precision is ``schedule``."""
         if self.precision == PLANNED or self.policy is not None:
             return Schedule.constant(self._planned())
-        if self.precision != SCHEDULE:
-            if self.phases is not None:
-                raise InputError(f"phases are given but precision is {self.precision}: expected precision=schedule")
-            return Schedule.constant(self._policy(self.precision, device))
-        phases = self.phases or ((0.25, "mixed"), (0.5, "amp"), (0.25, "full"))
+        if self.precision != SCHEDULE and self.phases is not None:
+            raise InputError(f"phases are given but precision is {self.precision}: expected precision=schedule")
+        phases = ((1.0, self.precision),) if self.precision != SCHEDULE else self.phases or PAPER
         try:
             return Schedule([(fraction, self._policy(name, device)) for fraction, name in phases])
         except ValueError as error:

@@ -19,6 +19,7 @@ from torch.optim import AdamW
 
 from halfwave.models import set_precision
 from halfwave.models.recompute import recompute_blocks
+from halfwave.models.settling import settle_stabilizers, settled_stabilizers
 from halfwave.precision import Policy
 from halfwave.training.clouds import Inputs, Targets, tensors_of
 from halfwave.training.config import TrainConfig
@@ -184,6 +185,7 @@ class Engine:
             "groups": optimizer["param_groups"],
             "scaler": self.scaler.state_dict(),
             "policy": None if self.policy is None else self.policy.to_dict(),
+            "stabilizers": settled_stabilizers(self.operator.model),
             "random": random_values,
         }
 
@@ -201,6 +203,7 @@ class Engine:
             self.scaler.load_state_dict(values["scaler"])
         if values["policy"] is not None:
             self.set_policy(Policy.from_dict(values["policy"]))
+        settle_stabilizers(self.operator.model, values.get("stabilizers", {}))
         restore_random_states(_under("random.", tensors), values["random"])
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from halfwave.data.live import LiveSplit
+from halfwave.models.settling import settle_for
 from halfwave.precision import Policy
 from halfwave.training.devices import add_up
 from halfwave.training.engine import Batch, Engine, Update
@@ -47,6 +48,7 @@ class Loop:
         self.train, self.test, self.metadata = train, test, metadata
         self.keeper, self.display = keeper, display
         self.schedule = self.config.build_schedule(self.fabric.device.type)
+        settle_for(engine.operator.model, (policy for _, policy in self.schedule.phases))
         self.batches = -(-len(train) // self.config.batch_size)
         self.position = Position()
         self.monitor = RangeMonitor(engine.operator.model)
