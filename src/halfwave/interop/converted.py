@@ -7,7 +7,6 @@ expect, and formats are the policy's, also under an autocast around the model.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -15,8 +14,8 @@ from torch import Tensor, nn
 
 from halfwave.errors import InputError
 from halfwave.models.pointwise import ChannelMLP
-from halfwave.numerics import FORMATS
-from halfwave.spectral import SpectralConv, SphericalTransform
+from halfwave.spectral import SpectralConv
+from halfwave.spectral.resampling import resample
 
 
 class ConvertedConv(nn.Module):
@@ -38,18 +37,14 @@ class ConvertedConv(nn.Module):
         self.order = len(n_modes)
         self.resolution_scaling_factor = resolution_scaling_factor
 
-    @abstractmethod
-    def resample(self, x: Tensor, grid: tuple[int, ...]) -> Tensor:
-        """(B, C, *any grid) to (B, C, *grid), as neuraloperator moves a skip connection."""
-
     def forward(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         y: Tensor = self.conv(x, self._grid(x, output_shape))
         return y.to(x.dtype)
 
     def transform(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         """A skip connection on the grid that `forward` answers on."""
-        grid = self._grid(x, output_shape)
-        return x if grid == tuple(x.shape[2:]) else self.resample(x, grid)
+        with torch.autocast(x.device.type, enabled=False):
+            return resample(x, self._grid(x, output_shape), self.conv.transform)
 
     @property
     def n_modes(self) -> list[int]:
@@ -70,30 +65,6 @@ class ConvertedConv(nn.Module):
         if self.resolution_scaling_factor is None:
             return tuple(x.shape[2:])
         return tuple(round(n * f) for n, f in zip(x.shape[2:], self.resolution_scaling_factor, strict=True))
-
-
-class ConvertedFourierConv(ConvertedConv):
-    """In the place of `neuralop.layers.spectral_convolution.SpectralConv`."""
-
-    def resample(self, x: Tensor, grid: tuple[int, ...]) -> Tensor:
-        # Theirs itself: linear, bicubic or spectral by the number of axes, and trained weights rely on which.
-        from neuralop.layers.resample import resample
-
-        moved: Tensor = resample(x, 1.0, list(range(2, x.ndim)), output_shape=grid)
-        return moved
-
-
-class ConvertedSphericalConv(ConvertedConv):
-    """In the place of `neuralop.layers.spherical_convolution.SphericalConv`."""
-
-    def resample(self, x: Tensor, grid: tuple[int, ...]) -> Tensor:
-        """Through the harmonics; neuraloperator keeps twice as many orders here as in the convolution."""
-        assert isinstance(self.conv.transform, SphericalTransform)
-        degrees, doubled = self.conv.transform.n_modes
-        wider = SphericalTransform((degrees, 2 * doubled), self.conv.transform.grid)
-        source, format = tuple(x.shape[2:]), FORMATS["fp64" if x.dtype is torch.float64 else "fp32"]
-        with torch.autocast(x.device.type, enabled=False):
-            return wider.inverse(wider.forward(x, format), grid, source, format).to(x.dtype)
 
 
 class ConvertedChannelMLP(nn.Module):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from halfwave.models.recorded import recorded
 from halfwave.precision import Policy, PolicyModule, as_policy, warn_of
 from halfwave.spectral.fields import check_field
 
@@ -46,7 +47,7 @@ class NeuralOperator(PolicyModule):
             # A constructor that forwards the rest of its options has had them recorded by the one it called.
             forwarded = bound.arguments.pop("options", None)
             self.config = ({} if forwarded is None else self.config) | {
-                name: list(value) if isinstance(value, tuple) else value
+                name: recorded(name, value)
                 for name, value in bound.arguments.items()
                 if name not in ("self", "precision")
             }

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
-from halfwave.models.block import SkipName, build_blocks
+from halfwave.models.block import BlockSettings, SkipName, build_blocks
 from halfwave.models.graph import Graph, pack_graphs
 from halfwave.models.graph_cache import GraphCache, GraphSource
 from halfwave.models.graph_kernel import GraphKernel, Reduction, TransformType
@@ -172,9 +172,7 @@ class GINO(NeuralOperator):
                 layout=layout,
             ),
             fno_n_layers,
-            skip=fno_skip,
-            mlp_skip=fno_channel_mlp_skip,
-            mlp_expansion=fno_channel_mlp_expansion,
+            BlockSettings(fno_skip, fno_channel_mlp_skip, fno_channel_mlp_expansion),
         )
         self.gno_out = GraphKernel(
             fno_hidden_channels,

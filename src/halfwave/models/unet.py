@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
 from halfwave.models.convolution import Convolution
-from halfwave.models.normalization import Activation, NormActivation
+from halfwave.models.normalization import NormActivation
 from halfwave.precision import Policy
 
 
@@ -30,7 +30,7 @@ class UNet(NeuralOperator):
         in_channels, out_channels: channels of input and output fields.
         hidden_channels: width of the first level; each level below has twice as many.
         n_levels: how often the grid is halved.
-        non_linearity: ``"gelu"`` or ``"relu"``.
+        non_linearity: the name of one, see `nonlinearity`.
         precision: a `Policy` or the name of one.
     """
 
@@ -41,7 +41,7 @@ class UNet(NeuralOperator):
         hidden_channels: int = 32,
         n_levels: int = 4,
         *,
-        non_linearity: Activation = "gelu",
+        non_linearity: str = "gelu",
         precision: str | Policy = "full",
     ) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class UNet(NeuralOperator):
         return self.answer(out)
 
 
-def _double(in_channels: int, out_channels: int, activation: Activation) -> nn.Sequential:
+def _double(in_channels: int, out_channels: int, activation: str) -> nn.Sequential:
     """Two convolutions, each followed by its norm and nonlinearity."""
     return nn.Sequential(
         Convolution(in_channels, out_channels),

@@ -16,6 +16,8 @@ from halfwave.planner.composed import (
     bound_block_output,
     bound_lifting,
     bound_projection,
+    coordinate_error,
+    covers,
 )
 from halfwave.planner.conv_bound import bound_conv, pipeline_of, underflow_over_rounding, weight_norms
 from halfwave.planner.norms import largest_rms, rms
@@ -48,7 +50,7 @@ def certify(model: nn.Module, x: Tensor, policy: str | Policy) -> Certificate:
     _check_input(x)
     core, inputs = core_of(model, x.detach().float())
     runs = _run(core, inputs, chosen)
-    error = _lifting_error(runs) if _composes(runs) else None
+    error = _lifting_error(runs)
     blocks = []
     for name in blocks_of(runs.model):
         block = _certify_block(name, runs, error)
@@ -144,17 +146,14 @@ def _difference_on_common_points(fine: Tensor, coarse: Tensor) -> float | None:
     return largest_rms(common - coarse) if common.shape == coarse.shape else None
 
 
-def _composes(runs: Runs) -> bool:
-    """Only of an FNO is the way between blocks known."""
-    return isinstance(runs.model, FNO) and bool(runs.chosen.output.isfinite().all())
-
-
-def _lifting_error(runs: Runs) -> float:
+def _lifting_error(runs: Runs) -> float | None:
+    """Only of an FNO is the way between blocks known, and only of blocks of plain form the way through them."""
     model = runs.model
-    assert isinstance(model, FNO)
-    # Coordinates j/N are rounded to fp32 in every policy.
-    coordinates = 2.0**-24 * math.sqrt(model.n_dim) if model.positional_embedding else 0.0
-    return bound_lifting(model, runs.chosen, coordinates)
+    if not isinstance(model, FNO) or not bool(runs.chosen.output.isfinite().all()):
+        return None
+    coordinates = coordinate_error(model)
+    known = all(covers(layer) for layer in (model.lifting, model.projection, *model.blocks))
+    return bound_lifting(model, runs.chosen, coordinates) if known and coordinates is not None else None
 
 
 def _accumulate(

@@ -87,7 +87,10 @@ def _function_notes(blocks: tuple[BlockCertificate, ...]) -> Iterator[str]:
 
 def _composition_note(runs: Runs, bound: float | None) -> str:
     if bound is None:
-        return "no composed bound: it needs an FNO, finite values and a stabilizer with a Lipschitz constant"
+        return (
+            "no composed bound: it needs an FNO of plain blocks (no norm, preactivation or scaling), finite values, "
+            "and a nonlinearity and a stabilizer with a Lipschitz constant"
+        )
     size = largest_rms(runs.exact.output)
     empty = "; here they exceed the answer itself and exclude nothing" if bound > size else ""
     return (

@@ -20,7 +20,7 @@ from halfwave.models.block import FNOBlock
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.settling import trial_run
 from halfwave.numerics import Format, arithmetic_of, round_to
-from halfwave.planner.composed import Convolution, bound_block_output, bound_mlp
+from halfwave.planner.composed import Convolution, bound_block_output, bound_mlp, covers
 from halfwave.planner.conv_bound import bound_conv, weight_norms
 from halfwave.planner.norms import largest_rms
 from halfwave.planner.observe import Observation, observe
@@ -182,7 +182,7 @@ def _pointwise_stage(name: str, layer: PolicyModule, seen: Observation) -> Stage
         # The layer holds its input in the format: that rounding is measured, and follows as an error that enters.
         rounded = round_to(x, format)
         entered = largest_rms(rounded - x)
-        if not math.isfinite(entered):
+        if not math.isfinite(entered) or not covers(layer):
             return None
         held = Observation(seen.output, {**seen.inputs, name: rounded}, seen.outputs)
         with _policy(layer, exact.with_(pointwise=format.name)):
@@ -195,11 +195,15 @@ def _pointwise_stage(name: str, layer: PolicyModule, seen: Observation) -> Stage
 
 @contextmanager
 def _policy(layer: PolicyModule, policy: Policy) -> Iterator[None]:
-    """While active, a layer (not its parts) has another policy."""
-    before = layer.policy
-    layer.adopt(policy)
+    """While active, a layer (not its parts, but for the norms of a block) has another policy."""
+    norms = layer.norms if isinstance(layer, FNOBlock) else None
+    holders = [layer, *(norm for norm in norms or () if isinstance(norm, PolicyModule))]
+    before = [holder.policy for holder in holders]
+    for holder in holders:
+        holder.adopt(policy)
     try:
         with trial_run(layer):
             yield
     finally:
-        layer.adopt(before)
+        for holder, own in zip(holders, before, strict=True):
+            holder.adopt(own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +37,9 @@ class SpectralConv(PolicyModule):
 
     Args:
         in_channels, out_channels: channels C and O.
-        n_modes: kept frequencies per axis, as in neuraloperator (the last one counts both signs).
+        n_modes: kept frequencies per axis, as in neuraloperator (the last one counts both signs); the attribute can
+            be set later, up to `max_n_modes`.
+        max_n_modes: modes that get weights, counted in the same way; None for `n_modes`.
         bias: add a learned constant per channel.
         factorization: None (dense), ``"cp"``, ``"tucker"`` or ``"tt"``.
         rank: of the factorization, a fraction of the dense parameters or integers (see `ranks`).
@@ -51,7 +54,7 @@ class SpectralConv(PolicyModule):
         backend: ``"gemm"``, ``"fft"`` or ``"auto"``.
         layout: ``"exact"``, or ``"neuralop"`` to repeat its treatment of odd grids (see `modes`).
         transform: in place of a Fourier transform of `n_modes`; `SphericalTransform(n_modes)` makes this the
-            convolution on the sphere, with weights per degree. `backend` and `layout` are not given then.
+            convolution on the sphere, with weights per degree. `backend`, `layout` and `max_n_modes` are its own then.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class SpectralConv(PolicyModule):
         out_channels: int,
         n_modes: int | tuple[int, ...],
         *,
+        max_n_modes: int | tuple[int, ...] | None = None,
         bias: bool = True,
         factorization: str | None = None,
         rank: Rank = 1.0,
@@ -79,7 +83,8 @@ class SpectralConv(PolicyModule):
                 raise ValueError(f"{label} must be a positive integer, got {value!r}")
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.transform: Transform = _check_transform(transform, check_modes(n_modes), backend, layout)
+        owned = None if max_n_modes is None else check_modes(max_n_modes)
+        self.transform: Transform = _check_transform(transform, check_modes(n_modes), backend, layout, owned)
         std = (2 / (in_channels + out_channels)) ** 0.5
         self.weight: SpectralWeight = build_weight(
             self.transform.weight_modes,
@@ -131,6 +136,16 @@ class SpectralConv(PolicyModule):
         return None
 
     @property
+    def n_modes(self) -> tuple[int, ...]:
+        """The kept modes. Set them to keep others of those that have weights: the low ones are used."""
+        return self.transform.n_modes
+
+    @n_modes.setter
+    def n_modes(self, n_modes: int | tuple[int, ...]) -> None:
+        most = self.transform.max_n_modes or self.transform.n_modes
+        self.transform = replace(self.transform, n_modes=check_modes(n_modes), max_n_modes=most)  # type: ignore[arg-type]
+
+    @property
     def stabilizer(self) -> str:
         """The stabilizer that acts."""
         return self._stabilizer
@@ -172,13 +187,19 @@ class SpectralConv(PolicyModule):
 
 
 def _check_transform(
-    transform: Transform | None, n_modes: tuple[int, ...], backend: Backend, layout: Layout
+    transform: Transform | None,
+    n_modes: tuple[int, ...],
+    backend: Backend,
+    layout: Layout,
+    max_n_modes: tuple[int, ...] | None,
 ) -> Transform:
     """The given transform, or the Fourier transform of these settings; contradictions raise."""
     if transform is None:
-        return FourierTransform(n_modes, backend, layout)
+        return FourierTransform(n_modes, backend, layout, max_n_modes)
     if transform.n_modes != n_modes:
         raise ValueError(f"n_modes {n_modes} contradicts the transform's, {transform.n_modes}")
-    if backend != "auto" or layout != "exact":
-        raise ValueError("backend and layout belong to the transform when one is given: set them there")
+    if backend != "auto" or layout != "exact" or max_n_modes is not None:
+        raise ValueError(
+            "backend and layout (and max_n_modes) belong to the transform when one is given: set them there"
+        )
     return transform

@@ -22,7 +22,7 @@ from halfwave.numerics import Format
 from halfwave.spectral import fft, gemm
 from halfwave.spectral.constants import add_at
 from halfwave.spectral.cost import narrow_range
-from halfwave.spectral.modes import AxisModes, Layout, kept_modes, placed_modes, weight_modes
+from halfwave.spectral.modes import AxisModes, Layout, check_owned, kept_modes, placed_modes, weight_modes
 from halfwave.spectral.transform import Engine, analyse, synthesise
 from halfwave.spectral.transform_plan import Backend, TransformPlan, plan_transform
 
@@ -33,18 +33,21 @@ BACKENDS = ("auto", "gemm", "fft")
 class FourierTransform:
     """A transform to `n_modes` frequencies per axis (the last one halved, as fields are real).
 
-    Any grid size works: odd, prime, non-square, smaller than the modes. `layout` is explained in `modes`.
+    Any grid size works: odd, prime, non-square, smaller than the modes. `layout` is explained in `modes`, and so is
+    `max_n_modes`: the modes that have weights, where they are more than those that are kept.
     """
 
     n_modes: tuple[int, ...]
     backend: Backend = "auto"
     layout: Layout = "exact"
+    max_n_modes: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise ValueError(f"unknown backend {self.backend!r}: expected one of {', '.join(BACKENDS)}")
         if self.layout not in ("exact", "neuralop"):
             raise ValueError(f"unknown layout {self.layout!r}: expected 'exact' or 'neuralop'")
+        check_owned(self.n_modes, self.max_n_modes)
 
     @property
     def dim(self) -> int:
@@ -53,11 +56,11 @@ class FourierTransform:
     @property
     def weight_modes(self) -> tuple[int, ...]:
         """Shape of the mode axes of the weights."""
-        return weight_modes(self.n_modes)
+        return weight_modes(self.max_n_modes or self.n_modes)
 
     def modes(self, grid: tuple[int, ...]) -> tuple[AxisModes, ...]:
         """The kept modes on a grid."""
-        return kept_modes(grid, self.n_modes, self.layout)
+        return kept_modes(grid, self.n_modes, self.layout, self.max_n_modes)
 
     def weight_slices(self, grid: tuple[int, ...]) -> tuple[slice, ...]:
         """Which weights the modes of this grid use."""

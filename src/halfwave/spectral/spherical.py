@@ -24,7 +24,7 @@ from halfwave.spectral.constants import add_at
 from halfwave.spectral.legendre import SPHERE_GRIDS, SphereGrid
 from halfwave.spectral.legendre_matrix import legendre_matrix
 from halfwave.spectral.matrices import Weighting, transform_matrix
-from halfwave.spectral.modes import AxisModes
+from halfwave.spectral.modes import AxisModes, Layout, check_owned
 from halfwave.spectral.spherical_gemm import SphericalPlan, counted
 from halfwave.spectral.transform import analyse, synthesise
 from halfwave.spectral.transform_plan import Backend
@@ -45,11 +45,16 @@ class SphericalTransform:
 
     `backend` is that of the longitudes: ``"gemm"``, ``"fft"``, or ``"auto"``: products where the device multiplies a
     half format natively, and where orders are few; else the FFT.
+
+    `max_n_modes` are the modes that have weights, where they are more than those that are kept. `layout="neuralop"`
+    keeps all degrees on every grid, as neuraloperator does: those that a grid's latitudes do not resolve are aliases.
     """
 
     n_modes: tuple[int, int]
     grid: SphereGrid = "equiangular"
     backend: Backend = "auto"
+    layout: Layout = "exact"
+    max_n_modes: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         modes = tuple(self.n_modes)
@@ -61,6 +66,7 @@ class SphericalTransform:
             raise ValueError(f"unknown grid {self.grid!r} of the sphere: expected one of {', '.join(SPHERE_GRIDS)}")
         if self.backend not in BACKENDS:
             raise ValueError(f"unknown backend {self.backend!r}: expected one of {', '.join(BACKENDS)}")
+        check_owned(modes, self.max_n_modes)
 
     @property
     def dim(self) -> int:
@@ -69,13 +75,13 @@ class SphericalTransform:
     @property
     def weight_modes(self) -> tuple[int, ...]:
         """Shape of the mode axes of the weights: one for each degree."""
-        return (self.n_modes[0],)
+        return ((self.max_n_modes or self.n_modes)[0],)
 
     def kept(self, grid: tuple[int, ...]) -> tuple[int, int]:
         """Degrees and orders kept on a grid; orders past the highest degree have no harmonics."""
         if len(grid) != 2:
             raise ValueError(f"a spherical transform needs a grid (latitudes, longitudes), got {grid}")
-        degrees = min(self.n_modes[0], grid[0])
+        degrees = self.n_modes[0] if self.layout == "neuralop" else min(self.n_modes[0], grid[0])
         return degrees, min(self.n_modes[1] // 2, grid[1] // 2 + 1, degrees)
 
     def weight_slices(self, grid: tuple[int, ...]) -> tuple[slice, ...]:
