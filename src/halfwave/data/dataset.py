@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from halfwave.data.arrays import PairSource
+from halfwave.data.placement import Placement
+from halfwave.domains import Domain
 from halfwave.errors import InputError
 
 Index = int | slice | Sequence[int] | np.ndarray | Tensor
@@ -99,6 +101,7 @@ class Dataset:
 
     path: Path
     metadata: dict[str, Any]
+    placement: Placement
     train: Split
     test: Split
 
@@ -107,6 +110,11 @@ class Dataset:
             found = (split.in_channels, split.out_channels, len(split.grid))
             if found != (self.in_channels, self.out_channels, len(self.grid)):
                 raise InputError(f"{self.path}: train and test do not fit together: {self.train!r}, {self.test!r}")
+
+    @property
+    def domain(self) -> Domain:
+        """Where its fields live."""
+        return self.placement.domain
 
     @property
     def n_train(self) -> int:

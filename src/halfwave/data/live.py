@@ -9,6 +9,7 @@ import numpy as np
 
 from halfwave.data.dataset import Dataset, Split
 from halfwave.data.generator import SPLITS, Generator
+from halfwave.data.placement import Placement
 from halfwave.errors import InputError
 
 
@@ -66,5 +67,6 @@ def live_dataset(generator: Generator, *, n_train: int = 120, n_test: int = 20, 
     path = Path(f"<{generator.name}>")
     sources = [LiveSource(generator, seed, split, n) for split, n in zip(SPLITS, (n_train, n_test), strict=True)]
     train, test = LiveSplit(path, sources[0]), Split(path, "test", sources[1])
-    metadata = {"name": generator.name, **generator.describe(), "seed": seed, "n_train": n_train, "n_test": n_test}
-    return LiveDataset(path, metadata, train, test)
+    metadata = {"name": generator.name, **generator.describe(), "domain": generator.domain.to_dict(), "seed": seed}
+    metadata |= {"n_train": n_train, "n_test": n_test}
+    return LiveDataset(path, metadata, Placement(generator.domain), train, test)
