@@ -26,8 +26,8 @@ class Split:
     Values are float32 tensors, read from the file at that moment, and refused when they hold NaN or infinity.
     """
 
-    def __init__(self, path: Path, name: str, source: PairSource) -> None:
-        self.path, self.name = path, name
+    def __init__(self, path: Path, name: str, source: PairSource, domain: Domain) -> None:
+        self.path, self.name, self.domain = path, name, domain
         self._source = source
         self._x_shape, self._y_shape = source.shapes
         check_shapes(path, name, source)
@@ -52,6 +52,10 @@ class Split:
         x_values, y_values = self._source.read(indices)
         x, y = self._checked("x", x_values, indices), self._checked("y", y_values, indices)
         return (x[0], y[0]) if single else (x, y)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin an epoch: the samples of a file are the same in each, those of a `LiveSplit` are not."""
+        return
 
     def _checked(self, which: str, values: np.ndarray, indices: np.ndarray) -> Tensor:
         values = np.ascontiguousarray(values, dtype=np.float32)

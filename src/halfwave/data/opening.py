@@ -59,7 +59,7 @@ def open_any(path: str | Path, options: ReadOptions = _DEFAULTS) -> Dataset | Po
     if options.stride > 1 or options.resolution:
         splits, placement = _resample(splits, placement, options)
         metadata |= {"stride": options.stride, "resampled_to": options.resolution}
-    train, test = (Split(path, split, splits[split]) for split in SPLITS)
+    train, test = (Split(path, split, splits[split], placement.domain) for split in SPLITS)
     return Dataset(path, metadata, placement, train, test)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -15,6 +15,8 @@ class NeuralOperator(nn.Module):
 
     config: dict[str, Any]
     policy: Policy
+    takes_points: ClassVar[bool] = False
+    """Whether its inputs are point clouds, and not fields on a grid."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Wrap the constructor so that `config` holds its arguments, defaults included, but not the policy."""
