@@ -141,8 +141,8 @@ def _resample(
     train, test = (moved[split].domain for split in SPLITS)
     if train != test:
         raise InputError(
-            f"every {options.stride}th point leaves the train split in a {train} and the test split in a {test}; "
-            f"give a resolution"
+            f"a stride of {options.stride} leaves the train split in a {train} and the test split in a {test}; "
+            f"give a resolution instead"
         )
     return dict(moved), replace(placement, domain=train)
 

@@ -68,11 +68,9 @@ class Box(Domain):
         self._check(grid)
         if all((n - self._ends) % step == 0 for n in grid):
             return self
-        sides = []
-        for axis, n in enumerate(grid):
-            intervals = -(-n // step) - self._ends
-            sides.append(intervals * step * self._spacing(axis, n))
-        return Box(tuple(sides), self.points)
+        taken = [(-(-n // step) - self._ends) * step for n in grid]
+        shares = zip(self.lengths, taken, grid, strict=True)
+        return Box(tuple(side * m / (n - self._ends) for side, m, n in shares), self.points)
 
     def gradient(self, fields: Tensor) -> tuple[Tensor, ...]:
         grid = fields.shape[2:]

@@ -71,7 +71,7 @@ class Sphere(Domain):
         if step > 1 and (grid[1] % step or kept < 2 or self._step(grid[0], kept) != step):
             size = "x".join(map(str, grid))
             raise InputError(
-                f"every {step}th point of a {size} grid is no {self.points} grid of the sphere; give a resolution"
+                f"a stride of {step} leaves no {self.points} grid of {size} points of a sphere; give a resolution"
             )
         return self
 

@@ -66,8 +66,8 @@ class Torus(Domain):
         for n in grid:
             if n % step:
                 raise InputError(
-                    f"every {step}th of {n} points of a torus is no periodic grid; a divisor of {n} is accepted, "
-                    f"or another resolution"
+                    f"a stride of {step} leaves no periodic grid of {n} points of a torus; accepted: a divisor of {n}, "
+                    f"or a resolution instead"
                 )
         return self
 

@@ -45,7 +45,7 @@ class Loss(Protocol):
 
 @dataclass(frozen=True)
 class RelativeL2:
-    """Relative L2 error of fields (B, C, *grid), or of values on points (B, C, P); without a domain each counts alike."""
+    """Relative L2 error of fields (B, C, *grid), or of values on points (B, C, P); without a domain all count alike."""
 
     domain: Domain | None = None
     floor: float = 0.0
