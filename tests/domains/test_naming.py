@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from halfwave.domains import NAMES, Box, Cloud, Sphere, Torus, default_domain, domain_from_dict, domain_named
+from halfwave.domains import NAMES, Box, Cloud, Sphere, Torus, default_domain, domain_from_dict, domain_named, name_of
 from halfwave.errors import InputError
 
 DOMAINS = [Box((1.0, 2.0)), Box((3.0,), "cells"), Torus((1, 2, 3)), Torus((1,), "difference"), Sphere(), Cloud()]
@@ -22,6 +22,11 @@ def test_every_name_gives_the_domain_of_that_name(name):
     assert domain.name == name
     assert len(domain.axes) == len(domain.periodic) == axes
     assert domain.has_grid == (name != "cloud")
+
+
+@pytest.mark.parametrize("domain", [Box((1.0, 1 / 3)), Torus((2e-7,)), Sphere("legendre-gauss"), Cloud()], ids=str)
+def test_a_name_with_sides_says_all(domain):
+    assert domain_named(name_of(domain), len(domain.axes)) == domain
 
 
 def test_sides_are_in_the_name_or_the_files_or_one():

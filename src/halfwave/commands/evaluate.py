@@ -12,6 +12,7 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, model_file, results_console
 from halfwave.data import PointDataset, ReadOptions, open_any
+from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
 from halfwave.models import set_precision
 from halfwave.precision import NAMES, Policy
@@ -20,6 +21,7 @@ from halfwave.training.cloud_samples import CloudSamples
 from halfwave.training.config import read_config
 from halfwave.training.problem import AnyDataset, open_data
 from halfwave.training.samples import Samples
+from halfwave.training.saving import read_extra
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Evaluate:
     resolution: int | None = None
     """Points a side: a coarser grid than the file's."""
     domain: str | None = None
-    """Domain of a file that declares none: torus, box, box-cells, sphere, ...; by default the run's."""
+    """Domain of a file that declares none (torus, box, box-cells, sphere, ...); by default that of the run's data."""
     precision: str | None = None
     """Evaluate under another policy: full, amp, half, mixed."""
     batch_size: int = 8
@@ -81,10 +83,12 @@ class Evaluate:
         """Another file than the run's; where it declares no domain, that of the run's own data serves."""
         options = as_usage(lambda: ReadOptions(stride=self.subsample or 1, domain=self.domain))
         dataset = open_any(data, options)
-        if dataset.placement.origin != "default" or not self.run_path.is_dir():
+        known = read_extra(model_file(self.run_path)).get("data", {}).get("domain")
+        if known is None or dataset.placement.origin != "default":
             return dataset
-        asked = read_config(self.run_path / "config.json").domain
-        return dataset if asked is None else open_any(data, replace(options, domain=asked))
+        domain = domain_from_dict({name: value for name, value in known.items() if name != "origin"})
+        fits = len(domain.axes) == len(dataset.domain.axes)
+        return open_any(data, replace(options, domain=name_of(domain))) if fits else dataset
 
     def _split(self, model: nn.Module, dataset: AnyDataset) -> tuple[Samples, str]:
         """The test split as the model takes it, and the grid in words."""

@@ -3,7 +3,7 @@
 from halfwave.domains.box import Box
 from halfwave.domains.cloud import Cloud
 from halfwave.domains.domain import Domain
-from halfwave.domains.naming import NAMES, default_domain, domain_from_dict, domain_named, read_name
+from halfwave.domains.naming import NAMES, default_domain, domain_from_dict, domain_named, name_of, read_name
 from halfwave.domains.sphere import Sphere
 from halfwave.domains.torus import Torus
 
@@ -17,5 +17,6 @@ __all__ = [
     "default_domain",
     "domain_from_dict",
     "domain_named",
+    "name_of",
     "read_name",
 ]

@@ -46,6 +46,12 @@ def domain_named(text: str, dimension: int, lengths: tuple[float, ...] | None = 
     return domain
 
 
+def name_of(domain: Domain) -> str:
+    """What `domain_named` makes this domain of, sides included."""
+    sides = "x".join(map(repr, getattr(domain, "lengths", ())))
+    return f"{domain.name}:{sides}" if sides else domain.name
+
+
 def read_name(text: str) -> tuple[str, tuple[float, ...]]:
     """A name that `domain_named` takes, and the sides that are in it; InputError for any other."""
     name, _, sides = text.partition(":")

@@ -129,7 +129,9 @@ def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> N
     find_floor(test_split, "test")  # refuses targets that are all zero now, and not after an epoch
     engine = Engine(fabric, operator, loss, config, steps)
     with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
-        keeper = Keeper(engine, run_dir, dataset.metadata)
+        if dataset.placement.origin == "default":
+            display.say(f"domain: {dataset.domain}, the default, as {dataset.path.name} declares none (--domain)")
+        keeper = Keeper(engine, run_dir, {**dataset.metadata, "domain": dataset.placement.to_dict()})
         loop = Loop(engine, train_split, test_split, keeper, display)
         loop.resume()
         position = loop.run()
