@@ -63,7 +63,7 @@ class TrainBase:
             raise KeyboardInterrupt
         results_console().print(
             f"{out}: {result.status} after {result.epochs} epochs, test L2 {_text(result.l2)}, H1 {_text(result.h1)}, "
-            f"{_text(result.samples_per_second)} samples/s",
+            f"{_text(result.samples_per_second)} samples/s{_left_out(result.zero_targets)}",
             soft_wrap=True,
         )
 
@@ -95,6 +95,10 @@ def _report_seeds(out: Path, summary: dict[str, Any]) -> None:
         f"test {name.upper()} {_text(summary[name]['mean'])} +- {_text(summary[name]['std'])}" for name in ("l2", "h1")
     )
     results_console().print(f"{out}: {len(summary['seeds'])} seeds, {figures}", soft_wrap=True)
+
+
+def _left_out(zeros: int) -> str:
+    return f"; {zeros} test targets are zero: left out of the errors" if zeros else ""
 
 
 def _text(value: float | None) -> str:

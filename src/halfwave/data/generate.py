@@ -66,18 +66,28 @@ def generate(
         return path
     tasks = plan_tasks({"train": n_train, "test": n_test}, generator.chunk)
     rank, ranks = _rank()
+    beside = {"domain": generator.domain.to_dict(), "version": _version()}
     report = _reporter(store, tasks, progress)
     _run(generator, store, tasks[rank::ranks], seed, workers, report)
     if rank == 0:
-        _finish(store, tasks, metadata, report)
+        _finish(store, tasks, metadata, beside, report)
     else:
         _wait(lambda: _same_data(read_metadata(path), metadata), report=None)
         store.discard()  # this rank may have made the directory anew after rank 0 had finished
     return path
 
 
-def _finish(store: ShardStore, tasks: list[Task], metadata: dict[str, Any], report: Callable[[], None]) -> None:
-    """Assemble the file when all samples are there, unless another run of the same call does so first."""
+def _finish(
+    store: ShardStore,
+    tasks: list[Task],
+    metadata: dict[str, Any],
+    beside: dict[str, Any],
+    report: Callable[[], None],
+) -> None:
+    """Assemble the file when all samples are there, unless another run of the same call does so first.
+
+    `metadata` tells the data from others; what is `beside` them a file of an older version may lack.
+    """
 
     def finished() -> bool:
         return _same_data(read_metadata(store.path), metadata)
@@ -94,7 +104,7 @@ def _finish(store: ShardStore, tasks: list[Task], metadata: dict[str, Any], repo
     _wait(ready, report)
     try:
         if not finished():
-            store.assemble(tasks, {**metadata, "version": _version()})
+            store.assemble(tasks, {**metadata, **beside})
     except (InputError, FileNotFoundError):
         if not finished():  # the other run has not taken the shards away: the error is real
             raise

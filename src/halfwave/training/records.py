@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from halfwave.data.placement import Placement
 from halfwave.errors import InputError
 from halfwave.files import read_json, write_csv, write_json
 from halfwave.training.config import TrainConfig, read_config
@@ -18,7 +19,7 @@ from halfwave.training.environment import describe_environment
 COLUMNS = (
     "epoch", "step", "phase", "policy", "train_loss", "test_l2", "test_h1", "learning_rate", "loss_scale",
     "skipped_steps", "seconds", "samples_per_second", "peak_memory_bytes", "activation_bytes",
-    "allocator_peak_bytes",
+    "allocator_peak_bytes", "zero_targets",
 )  # fmt: skip
 
 Row = dict[str, Any]
@@ -31,12 +32,13 @@ def is_started(run_dir: Path) -> bool:
     return any((run_dir / "state").glob("at-*")) or (run_dir / "summary.json").exists()
 
 
-def start_record(run_dir: Path, config: TrainConfig) -> None:
+def start_record(run_dir: Path, config: TrainConfig, placement: Placement) -> None:
     """Write config.json of a new run, or check that a resumed one has the same settings and the same data."""
     path = run_dir / "config.json"
     fingerprint = fingerprint_data(config)
     if not is_started(run_dir):
-        write_json(path, {"config": config.to_dict(), "data": fingerprint, "environment": describe_environment()})
+        record = {"config": config.to_dict(), "data": fingerprint, "domain": placement.to_dict()}
+        write_json(path, {**record, "environment": describe_environment()})
         return
     changed = config.differences(read_config(path))
     if changed:
