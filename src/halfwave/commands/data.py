@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from tyro.conf import Positional
 from halfwave.commands.common import as_usage, log_console, parse_pairs, progress_of, results_console
 from halfwave.data import Generator, build_generator, generate
 from halfwave.data.preview import save_preview
+from halfwave.numerics import core_count
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Data:
     """Points a side (of a body: in all); by default the paper's."""
     seed: int = 0
     """Sample i depends on the seed and i alone."""
-    workers: int = os.cpu_count() or 1
+    workers: int = core_count()
     """Processes; any number gives the same file."""
     parameters: tuple[str, ...] = ()
     """Further parameters of the problem as KEY=VALUE, such as dim=3."""

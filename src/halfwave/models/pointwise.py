@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from halfwave.models.chain import Gelu, Mix, Run, Step, Workspace
-from halfwave.numerics import Arithmetic, arithmetic_of, kind_of
+from halfwave.numerics import Arithmetic, arithmetic_of, kind_of, thread_count
 from halfwave.precision import Policy, as_policy
 
 # Grid points times channels of one slice: one megabyte a tensor in fp32. Measured on 2 cores, a training step of FNO
@@ -152,7 +152,7 @@ def _cut(field: Tensor) -> _Cut:
     budget = max(1, elements // max(channels, 16))
     if 2 * points <= budget:
         return _Cut(budget // max(points, 1))
-    pieces = torch.get_num_threads() > 1 and min(budget, points) >= PIECE_POINTS
+    pieces = thread_count() > 1 and min(budget, points) >= PIECE_POINTS
     return _Cut(1, budget // PIECE_POINTS * PIECE_POINTS if pieces else budget, pieces)
 
 

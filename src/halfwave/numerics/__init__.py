@@ -2,7 +2,18 @@
 
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.formats import FORMATS, Format, get_format
-from halfwave.numerics.hardware import default_half, describe_cpu, kind_of, meta_as, multiplies_natively
+from halfwave.numerics.hardware import (
+    core_count,
+    cpu_multiplies,
+    default_half,
+    describe_cpu,
+    kind_of,
+    memory_bytes,
+    meta_as,
+    multiplies_natively,
+    on_threads,
+    thread_count,
+)
 from halfwave.numerics.rounding import round_to
 
 __all__ = [
@@ -11,11 +22,16 @@ __all__ = [
     "Format",
     "arithmetic",
     "arithmetic_of",
+    "core_count",
+    "cpu_multiplies",
     "default_half",
     "describe_cpu",
     "get_format",
     "kind_of",
+    "memory_bytes",
     "meta_as",
     "multiplies_natively",
+    "on_threads",
     "round_to",
+    "thread_count",
 ]
