@@ -7,9 +7,8 @@ thread, because small tensors gain nothing from two and processes that share cor
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault(
-    "OMP_WAIT_POLICY", "PASSIVE"
-)  # where there are more: a thread that waits leaves its core to others
+# Of two threads, the one that waits leaves its core to others.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -76,3 +75,10 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "hardware" in item.fixturenames:
             item.add_marker(pytest.mark.hardware)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """A skipped test of a page proves nothing: said aloud, once."""
+    reasons = {str(report.longrepr[2]).removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped")}
+    for reason in sorted(reason for reason in reasons if reason.startswith("PAGE NOT LOOKED AT")):
+        terminalreporter.section(reason, red=True, bold=True)
