@@ -41,8 +41,8 @@ def generate(
 
     Sample i of a split depends on (seed, split, i) alone, so the arrays are the same for any number of workers, ranks
     (`RANK` and `WORLD_SIZE` as torchrun sets them, one shared file system) and interruptions: finished samples wait in
-    `<path>.partial` and the same call resumes there. A finished file of the same data is reused, another is refused
-    unless `force`. `progress(done, total)` is called with numbers of samples.
+    `<path>.halfwave-partial` and the same call resumes there. A finished file of the same data is reused, another is
+    refused unless `force`. `progress(done, total)` is called with numbers of samples.
     """
     path = Path(path)
     _check_arguments(path, n_train, n_test, seed, workers, force)
