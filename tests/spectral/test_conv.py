@@ -8,6 +8,8 @@ from halfwave.numerics import FORMATS, arithmetic
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
 
+pytestmark = pytest.mark.hardware
+
 GRIDS = [
     ((32,), (16,)),
     ((33,), (16,)),

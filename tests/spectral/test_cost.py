@@ -10,6 +10,8 @@ from halfwave.spectral import FourierTransform, estimate_transform
 from halfwave.spectral.cost import RATES, cheaper_backend, fft_work, gemm_work
 from halfwave.spectral.modes import kept_modes
 
+pytestmark = pytest.mark.hardware
+
 
 def test_work_counted_by_hand():
     """8 x 10 points, 4 x 6 modes: (8, 10) x (10, 2*4) along the last axis, then (2*4, 2*8) x (2*8, 4)."""

@@ -15,6 +15,8 @@ from halfwave.spectral import SpectralConv, SphericalTransform
 from halfwave.spectral.legendre import legendre_functions, quadrature
 from halfwave.spectral.spherical_gemm import analyse, synthesise
 
+pytestmark = pytest.mark.hardware
+
 KINDS = ["equiangular", "legendre-gauss"]
 SIZES = [((16, 32), (16, 32)), ((17, 30), (9, 20)), ((33, 64), (33, 66)), ((12, 11), (12, 12))]
 FP32 = FORMATS["fp32"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
@@ -15,6 +14,7 @@ from halfwave.data import Generator, build_generator
 from halfwave.errors import InputError, UsageError
 from halfwave.files import read_json
 from halfwave.heap import keep_freed_blocks
+from halfwave.numerics import core_count
 from halfwave.recipes import Recipe, get_recipe, recipes
 from halfwave.training import TrainConfig, train, train_seeds
 from halfwave.training.config import LIVE, PLANNED
@@ -135,7 +135,7 @@ def recipe_data(recipe: Recipe) -> Path:
     if not path.exists():
         log_console().print(f"no --data given: making the data of {recipe.name} by `{command}`", soft_wrap=True)
     try:
-        return make_dataset(generator, path, recipe.n_train, recipe.n_test, 0, os.cpu_count() or 1)
+        return make_dataset(generator, path, recipe.n_train, recipe.n_test, 0, core_count())
     except InputError as error:
         if not path.exists():
             raise

@@ -15,12 +15,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from halfwave.data.generator import Generator
 from halfwave.data.store import ShardStore, Task, plan_tasks, read_metadata
 from halfwave.errors import InputError
-from halfwave.threads import one_thread
+from halfwave.numerics import on_threads
 
 FORMAT_VERSION = 1
 Progress = Callable[[int, int], None]
@@ -43,8 +41,8 @@ def generate(
 
     Sample i of a split depends on (seed, split, i) alone, so the arrays are the same for any number of workers, ranks
     (`RANK` and `WORLD_SIZE` as torchrun sets them, one shared file system) and interruptions: finished samples wait in
-    `<path>.partial` and the same call resumes there. A finished file of the same data is reused, another is refused
-    unless `force`. `progress(done, total)` is called with numbers of samples.
+    `<path>.halfwave-partial` and the same call resumes there. A finished file of the same data is reused, another is
+    refused unless `force`. `progress(done, total)` is called with numbers of samples.
     """
     path = Path(path)
     _check_arguments(path, n_train, n_test, seed, workers, force)
@@ -177,7 +175,7 @@ def _run(
     if workers > 1:
         _run_processes(generator, store, missing, seed, workers, report)
         return
-    with one_thread():
+    with on_threads(1):
         for task in missing:
             _make(generator, store, task, seed)
             report()
@@ -236,14 +234,14 @@ def _check_workers(running: list[_Worker]) -> None:
 
 def _work(generator: Generator, store: ShardStore, tasks: list[Task], seed: int, failures: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    torch.set_num_threads(1)
     parent = multiprocessing.parent_process()
     assert parent is not None
     try:
-        for task in tasks:
-            if not parent.is_alive():
-                return  # it was killed; whoever resumes will make the rest
-            _make(generator, store, task, seed)
+        with on_threads(1):
+            for task in tasks:
+                if not parent.is_alive():
+                    return  # it was killed; whoever resumes will make the rest
+                _make(generator, store, task, seed)
     except Exception as error:
         failures.send(error if isinstance(error, InputError) else f"{type(error).__name__}: {error}")
         raise SystemExit(1) from error

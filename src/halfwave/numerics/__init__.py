@@ -2,7 +2,18 @@
 
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.formats import FORMATS, Format, get_format
-from halfwave.numerics.hardware import default_half, describe_cpu, kind_of, meta_as, multiplies_natively
+from halfwave.numerics.hardware import (
+    core_count,
+    cpu_multiplies,
+    default_half,
+    describe_cpu,
+    kind_of,
+    memory_bytes,
+    meta_as,
+    multiplies_natively,
+    on_threads,
+    thread_count,
+)
 from halfwave.numerics.kernel import (
     Gradients,
     Kernel,
@@ -26,15 +37,20 @@ __all__ = [
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
+    "core_count",
+    "cpu_multiplies",
     "default_half",
     "describe_cpu",
     "get_format",
     "kind_of",
+    "memory_bytes",
     "meta_as",
     "multiplies_natively",
+    "on_threads",
     "round_to",
     "run_kernel",
     "run_linear",
+    "thread_count",
     "transformed",
     "without_autocast",
 ]

@@ -37,6 +37,7 @@ def start_record(run_dir: Path, config: TrainConfig, placement: Placement) -> No
     path = run_dir / "config.json"
     fingerprint = fingerprint_data(config)
     if not is_started(run_dir):
+        _check_free(run_dir)
         record = {"config": config.to_dict(), "data": fingerprint, "domain": placement.to_dict()}
         write_json(path, {**record, "environment": describe_environment()})
         return
@@ -45,6 +46,22 @@ def start_record(run_dir: Path, config: TrainConfig, placement: Placement) -> No
         raise InputError(f"{run_dir} holds a run with other settings ({'; '.join(changed)}): use another directory")
     if read_json(path).get("data") != fingerprint:
         raise InputError(f"{config.data} is not the file that {run_dir} was trained on: use another directory")
+
+
+def _check_free(run_dir: Path) -> None:
+    """InputError where a new run would overwrite a file that is not of a run, such as another program's config.json."""
+    taken = [name for name in ("config.json", "metrics.csv", "model.safetensors") if (run_dir / name).exists()]
+    if taken and not _is_record(run_dir / "config.json"):
+        raise InputError(f"{run_dir} holds a {taken[0]} that is not of a run: use another directory")
+
+
+def _is_record(path: Path) -> bool:
+    """Whether it is the config.json of a run, which was stopped before its first checkpoint."""
+    try:
+        found = read_json(path)
+    except InputError:
+        return False
+    return isinstance(found, dict) and {"config", "data", "environment"} <= found.keys()
 
 
 def fingerprint_data(config: TrainConfig) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import torch
 from lightning_fabric import Fabric
 
 from halfwave.errors import InputError
-from halfwave.files import make_directory, read_json, write_json
+from halfwave.files import check_no_input, make_directory, read_json, write_json
 from halfwave.models import MODELS, set_precision
 from halfwave.training.config import TrainConfig
 from halfwave.training.curves import draw_curves
@@ -69,6 +69,7 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
     written, and a directory that holds a run with other settings or other data.
     """
     run_dir = Path(run_dir)
+    check_no_input(run_dir, *(path for path in (config.data, config.test_data) if path is not None))
     dataset = open_data(config)
     check_config(config, dataset)
     if not is_started(run_dir):
