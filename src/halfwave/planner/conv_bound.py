@@ -48,7 +48,7 @@ def _way(backend: str, format: str, grid: tuple[int, ...], device: torch.device)
 
 def weight_norms(conv: SpectralConv, grid: tuple[int, ...]) -> tuple[float, float]:
     """(r2, ra) over the modes that this grid uses, in float64."""
-    window = conv.transform.weight_slices(grid)
+    window: tuple[slice, ...] = conv.transform.weight_slices(grid)
     used = conv.weight.dense().detach()[(..., *window)]  # (C, O, *K)
     if used.ndim == 1 + len(window):  # (C, *K), separable: each matrix is diagonal, and its norms are of its entries
         return matrix_norms(used[..., None, None])
