@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,8 +49,9 @@ def _way(backend: str, format: str, grid: tuple[int, ...], device: torch.device)
 
 def weight_norms(conv: SpectralConv, grid: tuple[int, ...]) -> tuple[float, float]:
     """(r2, ra) over the modes that this grid uses, in float64."""
-    window: tuple[slice, ...] = conv.transform.weight_slices(grid)
-    used = conv.weight.dense().detach()[(..., *window)]  # (C, O, *K)
+    window = conv.transform.weight_slices(grid)
+    cut: tuple[Any, ...] = (..., *window)
+    used = conv.weight.dense().detach()[cut]  # (C, O, *K)
     if used.ndim == 1 + len(window):  # (C, *K), separable: each matrix is diagonal, and its norms are of its entries
         return matrix_norms(used[..., None, None])
     return matrix_norms(used.movedim((1, 0), (-2, -1)))
