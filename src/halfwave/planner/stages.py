@@ -104,8 +104,7 @@ def stages_of(model: nn.Module, x: Tensor, stabilizer: str) -> Iterator[Stage]:
     """Every stage of the float64 `model` on `x`, in the order in which layers are held."""
     layers = layers_of(model)
     convs = [f"{name}.conv" for name, layer in layers.items() if isinstance(layer, FNOBlock)]
-    with trial_run(model):
-        seen = observe(model, x, [*layers, *convs])
+    seen = observe(model, x, [*layers, *convs])
     for name, layer in layers.items():
         if isinstance(layer, FNOBlock):
             yield from _spectral_stages(name, layer.conv, seen, stabilizer)
