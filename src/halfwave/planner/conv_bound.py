@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,12 +48,12 @@ def _way(backend: str, format: str, grid: tuple[int, ...], device: torch.device)
 
 def weight_norms(conv: SpectralConv, grid: tuple[int, ...]) -> tuple[float, float]:
     """(r2, ra) over the modes that this grid uses, in float64."""
-    window = conv.transform.weight_slices(grid)
-    cut: tuple[Any, ...] = (..., *window)
-    used = conv.weight.dense().detach()[cut]  # (C, O, *K)
-    if used.ndim == 1 + len(window):  # (C, *K), separable: each matrix is diagonal, and its norms are of its entries
+    dense, window = conv.weight.dense().detach(), conv.transform.weight_slices(grid)
+    channels = dense.ndim - len(window)
+    used = dense[(*[slice(None)] * channels, *window)]
+    if channels == 1:  # (C, *K), separable: each matrix is diagonal, and its norms are those of its entries
         return matrix_norms(used[..., None, None])
-    return matrix_norms(used.movedim((1, 0), (-2, -1)))
+    return matrix_norms(used.movedim((1, 0), (-2, -1)))  # (C, O, *K)
 
 
 def bound_conv(
