@@ -1,6 +1,7 @@
 """Number formats and rounding: what a float can hold."""
 
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
+from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
 from halfwave.numerics.formats import FORMATS, Format, get_format
 from halfwave.numerics.hardware import (
     core_count,
@@ -37,6 +38,7 @@ __all__ = [
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
+    "constant_when_compiled",
     "core_count",
     "cpu_multiplies",
     "default_half",
@@ -47,6 +49,7 @@ __all__ = [
     "meta_as",
     "multiplies_natively",
     "on_threads",
+    "outside_the_compiler",
     "round_to",
     "run_kernel",
     "run_linear",

@@ -28,6 +28,7 @@ from functools import lru_cache
 
 import torch
 
+from halfwave.numerics.compiler import constant_when_compiled
 from halfwave.numerics.formats import FORMATS, Format
 
 # Tensors on `meta` hold no numbers: they stand for those of another device, this kind of one.
@@ -87,7 +88,7 @@ def cpu_multiplies(*formats: str) -> Iterator[None]:
 
 
 # torch.compile takes the answer as given; it cannot look into torch.cpu.
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _found(name: str) -> bool:
     return name in _native_half()
 

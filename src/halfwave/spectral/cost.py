@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from halfwave.numerics import FORMATS, Arithmetic, Format, arithmetic_of, get_format, kind_of
+from halfwave.numerics import FORMATS, Arithmetic, Format, arithmetic_of, constant_when_compiled, get_format, kind_of
 from halfwave.spectral.modes import AxisModes, check_modes, kept_modes
 
 # Features of either backend, in this order.
@@ -151,7 +151,7 @@ def _largest_prime(n: int) -> int:
 
 
 # Plain constants in and out: a decision that torch.compile takes as given.
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def cheaper_backend(grid: tuple[int, ...], counts: tuple[int, ...], format: str, device: str) -> str:
     """The backend with the lower modelled time (by `MARGIN`), among those that cannot overflow.
 
