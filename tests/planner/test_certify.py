@@ -12,7 +12,7 @@ import halfwave as hw
 from halfwave.data import Darcy, Normalizer
 from halfwave.errors import InputError
 from halfwave.models import set_precision
-from halfwave.numerics import FORMATS, cpu_multiplies, multiplies_natively
+from halfwave.numerics import FORMATS, arithmetic_of, cpu_multiplies, multiplies_natively
 from halfwave.planner import Certificate
 from halfwave.planner.composed import GELU_ULPS
 from halfwave.planner.conv_bound import pipeline_of
@@ -342,7 +342,7 @@ def test_backends_of_the_two_transforms_may_differ():
     conv = hw.SpectralConv(2, 2, (4, 4), backend="auto", precision=Policy("fp32", "fp16", "fp16", weights="fp16"))
     found = pipeline_of(conv, (512, 512), torch.device("cpu"))
     assert found.inverse_transform == "gemm"
-    plan = conv.transform.plan((512, 512), conv.policy.format("forward_transform"), torch.device("cpu"))
+    plan = conv.transform.plan((512, 512), arithmetic_of("fp32", "cpu"), torch.device("cpu"))
     assert found.transform == {"gemm": "gemm", "fft": "cast"}[plan.backend]
 
 

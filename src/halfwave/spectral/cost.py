@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from halfwave.numerics import FORMATS, Arithmetic, Format, arithmetic_of, constant_when_compiled, get_format, kind_of
+from halfwave.numerics import FORMATS, Arithmetic, Format, arithmetic_of, get_format, kind_of
 from halfwave.spectral.modes import AxisModes, check_modes, kept_modes
 
 # Features of either backend, in this order.
@@ -150,16 +150,13 @@ def _largest_prime(n: int) -> int:
     return max(largest, n)
 
 
-# Plain constants in and out: a decision that torch.compile takes as given.
-@constant_when_compiled
-def cheaper_backend(grid: tuple[int, ...], counts: tuple[int, ...], format: str, device: str) -> str:
+def cheaper_backend(modes: tuple[AxisModes, ...], arith: Arithmetic, device: torch.device) -> str:
     """The backend with the lower modelled time (by `MARGIN`), among those that cannot overflow.
 
     A format of narrow range (fp16, fp8) always takes gemm: its unnormalised FFT would need a stabilizer, and a model
     must not change its function because another grid made another backend cheaper.
     """
-    modes = tuple(AxisModes(size, 0, count, 0) for size, count in zip(grid, counts, strict=True))
-    return _estimate(modes, 1, arithmetic_of(format, torch.device(device).type), device).cheaper
+    return _estimate(modes, 1, arith, str(device)).cheaper
 
 
 def narrow_range(format: Format) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, arithmetic_of, get_format
+from halfwave.numerics import Arithmetic, get_format
 from halfwave.spectral.legendre import SphereGrid, legendre_functions, quadrature
 from halfwave.spectral.matrices import Weighting
 from halfwave.spectral.matrix_cache import MatrixCache
@@ -35,12 +35,11 @@ class LegendreKey:
 
 
 def legendre_matrix(
-    shape: tuple[int, int, int], grid: SphereGrid, weighting: Weighting, format: str, device: torch.device
+    shape: tuple[int, int, int], grid: SphereGrid, weighting: Weighting, arith: Arithmetic, device: torch.device
 ) -> Tensor:
     """The analysis matrices of shape (M orders, L degrees, H latitudes)."""
-    arith = arithmetic_of(format, device.type)
     if torch.compiler.is_compiling():
-        return _legendre_operator(list(shape), grid, weighting, format, arith.compute, device)
+        return _legendre_operator(list(shape), grid, weighting, arith.format.name, arith.compute, device)
     return _CACHE.get(_key(shape, grid, weighting, arith, device))
 
 

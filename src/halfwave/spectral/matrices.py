@@ -22,7 +22,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, arithmetic_of, get_format
+from halfwave.numerics import Arithmetic, get_format
 from halfwave.spectral.matrix_cache import MatrixCache
 from halfwave.spectral.modes import AxisModes
 
@@ -42,12 +42,13 @@ class MatrixKey:
     device: torch.device
 
 
-def transform_matrix(axis: AxisModes, last: bool, weighting: Weighting, format: str, device: torch.device) -> Tensor:
+def transform_matrix(
+    axis: AxisModes, last: bool, weighting: Weighting, arith: Arithmetic, device: torch.device
+) -> Tensor:
     """The analysis matrix of an axis; its transpose is the synthesis matrix."""
     where = [axis.size, axis.first, axis.count, axis.shift]
-    arith = arithmetic_of(format, device.type)
     if torch.compiler.is_compiling():
-        return _matrix_operator(where, last, weighting, format, arith.compute, device)
+        return _matrix_operator(where, last, weighting, arith.format.name, arith.compute, device)
     return _CACHE.get(_key(where, last, weighting, arith, device))
 
 
