@@ -132,7 +132,7 @@ def _tensors(model: nn.Module) -> Iterator[Tensor]:
 
 def _by_name(model: nn.Module, inputs: Any) -> dict[str, Any]:
     """Inputs by the names of the forward pass's arguments, and ``"target"`` if there is one."""
-    names = [n for n, p in inspect.signature(model.forward).parameters.items() if p.kind is not p.VAR_KEYWORD]
+    names = _tensor_arguments(model)
     if isinstance(inputs, Mapping):
         found = {("target" if n == "y" and n not in names else n): _as_tensor(value) for n, value in inputs.items()}
         unknown = set(found) - {*names, "target"}
@@ -144,6 +144,16 @@ def _by_name(model: nn.Module, inputs: Any) -> dict[str, Any]:
     if not 0 < len(values) <= len(names) + 1:
         raise InputError(f"{type(model).__name__} takes {len(names)} inputs and a target, got {len(values)}")
     return {name: value for name, value in zip([*names, "target"], values, strict=False) if value is not None}
+
+
+def _tensor_arguments(model: nn.Module) -> list[str]:
+    """Names of the forward pass's arguments, but for those that say they are no tensors (a grid to answer on)."""
+    arguments = inspect.signature(model.forward).parameters.values()
+    return [a.name for a in arguments if a.kind is not a.VAR_KEYWORD and (_is_open(a) or "Tensor" in str(a.annotation))]
+
+
+def _is_open(argument: inspect.Parameter) -> bool:
+    return argument.annotation is inspect.Parameter.empty
 
 
 def _as_tensor(value: Any) -> Any:
