@@ -130,7 +130,11 @@ def test_the_monitor_sees_every_stage_and_leaves_no_trace(model):
         seen = [stage for layer, stage in stages if layer == f"{block}.conv"]
         assert seen == ["forward_transform", "contraction", "inverse_transform"]
         assert (block, "pointwise") in stages
-    assert all(r.format == "bf16" and r.largest > 0 for r in monitor.ranges.values())
+    # Coordinates are put beside the input before any layer that has a policy.
+    formats = {r.layer: r.format for r in monitor.ranges.values()}
+    assert formats.pop("positional_embedding") == "fp32"
+    assert set(formats.values()) == {"bf16"}
+    assert all(r.largest > 0 for r in monitor.ranges.values())
     assert monitor.first_nonfinite is None
 
 
