@@ -72,7 +72,7 @@ def test_every_drawn_configuration_is_equal_or_refused(capsys):
             between += [f"{draw(seed)}: {o}" for o in outcomes if o not in ("equal", "refused")]
     with capsys.disabled():
         print(
-            f"\n{ran} configurations that run: {counts['equal']} equal, {counts['refused']} refused, {len(between)} else"
+            f"\n{ran} configurations: {counts['equal']} times equal, {counts['refused']} refused, {len(between)} else"
         )
     assert not between, "\n".join(between)
     assert ran >= 200
