@@ -71,9 +71,7 @@ def test_every_drawn_configuration_is_equal_or_refused(capsys):
             counts.update(outcome for outcome in outcomes if outcome in ("equal", "refused"))
             between += [f"{draw(seed)}: {o}" for o in outcomes if o not in ("equal", "refused")]
     with capsys.disabled():
-        print(
-            f"\n{ran} configurations: {counts['equal']} times equal, {counts['refused']} refused, {len(between)} else"
-        )
+        print(f"\n{ran} configurations that run:", dict(counts), f"and {len(between)} else")
     assert not between, "\n".join(between)
     assert ran >= 200
     assert counts["equal"] > 2 * counts["refused"]

@@ -12,6 +12,7 @@ from halfwave.errors import InputError
 from halfwave.experiments.experiment import Scale, check_scale
 from halfwave.experiments.gather import command_for, gather, scales_present
 from halfwave.experiments.registry import NAMES, get_experiment
+from halfwave.files import check_no_input
 from halfwave.report.evidence import SIGNS, Evidence
 from halfwave.report.evidence_files import EvidenceFiles
 
@@ -35,6 +36,9 @@ class Report:
         scale = self._scale(present)
         evidence = gather(experiments, scale, self.results)
         files = EvidenceFiles(self._page(scale))
+        read = [self.results / scale / f"{name}{suffix}" for name in NAMES for suffix in (".csv", ".json")]
+        for written in (files.page, files.markdown, files.table):
+            check_no_input(written, *read)
         files.write(evidence)
         log = log_console()
         for finding in evidence.untrusted:

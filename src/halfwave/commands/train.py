@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
@@ -15,6 +14,7 @@ from halfwave.data import Generator, build_generator
 from halfwave.errors import InputError, UsageError
 from halfwave.files import read_json
 from halfwave.heap import keep_freed_blocks
+from halfwave.numerics import core_count
 from halfwave.recipes import Recipe, get_recipe, recipes
 from halfwave.training import TrainConfig, train, train_seeds
 from halfwave.training.config import LIVE, PLANNED
@@ -63,7 +63,7 @@ class TrainBase:
             raise KeyboardInterrupt
         results_console().print(
             f"{out}: {result.status} after {result.epochs} epochs, test L2 {_text(result.l2)}, H1 {_text(result.h1)}, "
-            f"{_text(result.samples_per_second)} samples/s",
+            f"{_text(result.samples_per_second)} samples/s{_left_out(result.zero_targets)}",
             soft_wrap=True,
         )
 
@@ -95,6 +95,10 @@ def _report_seeds(out: Path, summary: dict[str, Any]) -> None:
         f"test {name.upper()} {_text(summary[name]['mean'])} +- {_text(summary[name]['std'])}" for name in ("l2", "h1")
     )
     results_console().print(f"{out}: {len(summary['seeds'])} seeds, {figures}", soft_wrap=True)
+
+
+def _left_out(zeros: int) -> str:
+    return f"; {zeros} test targets are zero: left out of the errors" if zeros else ""
 
 
 def _text(value: float | None) -> str:
@@ -131,7 +135,7 @@ def recipe_data(recipe: Recipe) -> Path:
     if not path.exists():
         log_console().print(f"no --data given: making the data of {recipe.name} by `{command}`", soft_wrap=True)
     try:
-        return make_dataset(generator, path, recipe.n_train, recipe.n_test, 0, os.cpu_count() or 1)
+        return make_dataset(generator, path, recipe.n_train, recipe.n_test, 0, core_count())
     except InputError as error:
         if not path.exists():
             raise

@@ -11,6 +11,7 @@ import numpy as np
 from halfwave.data.elliptic import solve_elliptic
 from halfwave.data.generator import Arrays, sample_rng
 from halfwave.data.random_fields import GaussianField
+from halfwave.domains import Box
 from halfwave.errors import InputError
 
 
@@ -46,6 +47,10 @@ class Darcy:
         """The random field whose sign chooses the material."""
         modes = {1: 256, 2: 128, 3: 64}[self.dim]
         return GaussianField(self.dim, alpha=2.0, tau=3.0, boundary="neumann", modes=modes, zero_mean=True)
+
+    @property
+    def domain(self) -> Box:
+        return Box((1.0,) * self.dim, "nodes")
 
     def describe(self) -> dict[str, Any]:
         return {

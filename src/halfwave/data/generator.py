@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from halfwave.domains import Domain
 from halfwave.errors import InputError
 
 SPLITS = ("train", "test")
@@ -26,6 +27,11 @@ class Generator(Protocol):
 
     chunk: ClassVar[int]
     """Samples that are made and saved together: about a second of work, the most that an interruption loses."""
+
+    @property
+    def domain(self) -> Domain:
+        """Where the fields or points of its samples live."""
+        ...
 
     def describe(self) -> dict[str, Any]:
         """Equation, parameters, solver and resolution, as JSON values for the file's metadata."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_harmonics.examples import ShallowWaterSolver
 
 from halfwave.data.generator import Arrays, sample_rng
+from halfwave.domains import Sphere
 from halfwave.errors import InputError
 
 _RANDOM_DEGREES = 120  # random coefficients for degrees 0 .. 119, cut to what the grid carries
@@ -57,6 +58,10 @@ class ShallowWater:
     @property
     def steps(self) -> int:
         return math.ceil(_STEPS_PER_HOUR * self.hours * max(1.0, self.degrees / _SAFE_DEGREE))
+
+    @property
+    def domain(self) -> Sphere:
+        return Sphere("equiangular")
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from torch import nn
 
 from halfwave.data import Dataset, PointDataset, build_generator, generate, open_any
 from halfwave.files import read_json, write_json
+from halfwave.numerics import core_count
 from halfwave.recipes import HALF, Recipe
 from halfwave.training import RunResult, TrainConfig, load, train
 from halfwave.training.comparison import compare_steps
@@ -80,7 +80,7 @@ class Lab:
 
     def __init__(self, directory: str | Path, workers: int | None = None) -> None:
         self.directory = Path(directory)
-        self.workers = workers or os.cpu_count() or 1
+        self.workers = workers or core_count()
 
     def data(self, recipe: Recipe) -> Path:
         """The dataset file of a recipe."""

@@ -81,13 +81,13 @@ def measure(match: Match, lab: Lab) -> list[dict[str, Any]]:
     assert isinstance(dataset, Dataset)
     players = _players(match, dataset)
     train = dataset.train[:]
-    loss = build_loss(match.training.config("").loss, dataset.metadata)
+    loss = build_loss(match.training.config("").loss, dataset.domain)
     for epoch in range(match.epochs):
         for player in players.values():
             _run_epoch(player, match, epoch, train, loss)
     rows = []
     for method, player in players.items():
-        errors = evaluate(player.operator, dataset.test, dataset.metadata)
+        errors = evaluate(player.operator, dataset.test)
         memory = _memory(player, match, train, loss)
         rows.append(
             {

@@ -28,7 +28,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from halfwave.data import build_generator, generate, open_any
 from halfwave.errors import InputError
 from halfwave.files import written_aside
-from halfwave.models import GINO, MODELS, build_model, set_precision
+from halfwave.models import build_model, set_precision
 from halfwave.numerics import describe_cpu
 from halfwave.precision import Policy, PolicyModule
 from halfwave.recipes import Recipe
@@ -85,7 +85,8 @@ def build_work(
     """
     settings = {**recipe.training, **({} if batch is None else {"batch_size": batch})}
     config = TrainConfig(data=recipe.generator, model=recipe.model, arguments=dict(recipe.arguments), **settings)
-    build = _on_clouds if MODELS.get(recipe.model) is GINO else _on_fields
+    domain = build_generator(recipe.generator, **recipe.parameters).domain
+    build = _on_fields if domain.has_grid else _on_clouds
     model, loss, example, sides = build(recipe, config, grid, torch.device(device))
     policy = precision if isinstance(precision, Policy) else Policy.named(precision, device=device)
     set_precision(model, policy)
@@ -111,7 +112,7 @@ def _on_fields(recipe: Recipe, config: TrainConfig, grid: int | None, device: to
     _check_modes(recipe, sides)
     model = build_model(config.model, config.model_arguments(in_channels, out_channels)).to(device)
     x, y = (torch.randn(config.batch_size, channels, *sides, device=device) for channels in (in_channels, out_channels))
-    return model, build_loss(config.loss, {"name": recipe.generator}), (x, y), sides
+    return model, build_loss(config.loss, build_generator(recipe.generator, **recipe.parameters).domain), (x, y), sides
 
 
 def _on_clouds(recipe: Recipe, config: TrainConfig, grid: int | None, device: torch.device) -> _Step:

@@ -60,8 +60,9 @@ def measure(trial: Trial, lab: Lab) -> list[dict[str, Any]]:
     operator, dataset = trained.operator(), lab.dataset(trial.finest)
     assert isinstance(dataset, Dataset)
     return [
-        {"resolution": grid, **evaluate(operator, dataset.test, dataset.metadata, batch_size=4, resolution=grid)}
+        {"resolution": grid, **{name: errors[name] for name in ERRORS}}
         for grid in grids
+        for errors in [evaluate(operator, dataset.test, batch_size=4, resolution=grid)]
     ]
 
 

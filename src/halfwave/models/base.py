@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,8 @@ class NeuralOperator(PolicyModule):
     config: dict[str, Any]
     settled: bool = False
     """Whether it has computed."""
+    takes_points: ClassVar[bool] = False
+    """Whether its inputs are point clouds, and not fields on a grid."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Wrap the constructor so that `config` holds its arguments, defaults included, but not the policy."""

@@ -83,6 +83,8 @@ class GINO(NeuralOperator):
         precision, backend, layout: as in `FNO`.
     """
 
+    takes_points = True
+
     def __init__(
         self,
         in_channels: int,

@@ -22,7 +22,7 @@ from halfwave.models.graph import Graph
 from halfwave.models.mollifiers import MOLLIFIERS
 from halfwave.models.pointwise import ChannelLinear, PointwiseModule
 from halfwave.models.sinusoidal import CoordinateEmbedding
-from halfwave.numerics import Arithmetic, kind_of
+from halfwave.numerics import Arithmetic, kind_of, outside_the_compiler
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral.slicing import slices
 
@@ -101,7 +101,7 @@ class GraphKernel(PointwiseModule):
         """Whether f is an input of the kernel."""
         return self.transform_type.startswith("nonlinear")
 
-    @torch.compiler.disable  # the number of edges changes with every geometry
+    @outside_the_compiler  # the number of edges changes with every geometry
     def forward(self, graph: Graph, data: Tensor, queries: Tensor, f: Tensor | None = None) -> Tensor:
         """f (N, R, C) at `data` (N, d) to (Q, R, O) at `queries` (Q, d), in the storage dtype of the pointwise format.
 

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from halfwave.models.chain import Activate, Drop, Mix, Run, Step, Workspace
 from halfwave.models.nonlinearity import nonlinearity_name
-from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, run_kernel
+from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, run_kernel, thread_count
 from halfwave.precision import Policy, PolicyModule, as_policy
 
 # Grid points times channels of one slice: one megabyte a tensor in fp32. Measured on 2 cores, a training step of FNO
@@ -157,7 +157,7 @@ def _cut(field: Tensor) -> _Cut:
     budget = max(1, elements // max(channels, 16))
     if 2 * points <= budget:
         return _Cut(budget // max(points, 1))
-    pieces = torch.get_num_threads() > 1 and min(budget, points) >= PIECE_POINTS
+    pieces = thread_count() > 1 and min(budget, points) >= PIECE_POINTS
     return _Cut(1, budget // PIECE_POINTS * PIECE_POINTS if pieces else budget, pieces)
 
 

@@ -1,8 +1,20 @@
 """Number formats and rounding: what a float can hold."""
 
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
+from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
 from halfwave.numerics.formats import FORMATS, Format, get_format
-from halfwave.numerics.hardware import default_half, describe_cpu, kind_of, meta_as, multiplies_natively
+from halfwave.numerics.hardware import (
+    core_count,
+    cpu_multiplies,
+    default_half,
+    describe_cpu,
+    kind_of,
+    memory_bytes,
+    meta_as,
+    multiplies_natively,
+    on_threads,
+    thread_count,
+)
 from halfwave.numerics.kernel import (
     Gradients,
     Kernel,
@@ -26,15 +38,22 @@ __all__ = [
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
+    "constant_when_compiled",
+    "core_count",
+    "cpu_multiplies",
     "default_half",
     "describe_cpu",
     "get_format",
     "kind_of",
+    "memory_bytes",
     "meta_as",
     "multiplies_natively",
+    "on_threads",
+    "outside_the_compiler",
     "round_to",
     "run_kernel",
     "run_linear",
+    "thread_count",
     "transformed",
     "without_autocast",
 ]

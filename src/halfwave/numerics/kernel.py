@@ -61,7 +61,7 @@ def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
 
 def run_linear(kernel: LinearKernel, x: Tensor) -> Tensor:
     """The linear kernel on `x`, differentiable any number of times."""
-    if transformed() or _empty(x):
+    if transformed():
         return kernel.plain(x)
     result: Tensor = _Linear.apply(kernel, x)
     return result

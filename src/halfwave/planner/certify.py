@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.errors import InputError
-from halfwave.models import FNO
+from halfwave.models import FNO, GINO
 from halfwave.models.block import FNOBlock
 from halfwave.planner.certificate import BlockCertificate, Certificate
 from halfwave.planner.composed import (
@@ -45,8 +45,7 @@ def certify(model: nn.Module, x: Tensor, policy: str | Policy) -> Certificate:
     alone, and what it changes is reported apart.
     """
     chosen = as_policy(policy)
-    if not blocks_of(model):
-        raise InputError(f"{type(model).__name__} has no FNO block: certify needs an FNO or a model made of its blocks")
+    _check_model(model)
     _check_input(x)
     core, inputs = core_of(model, x.detach().float())
     runs = _run(core, inputs, chosen)
@@ -57,6 +56,13 @@ def certify(model: nn.Module, x: Tensor, policy: str | Policy) -> Certificate:
         error = block.output_bound
         blocks.append(block)
     return _conclude(chosen, inputs, runs, tuple(blocks), error)
+
+
+def _check_model(model: nn.Module) -> None:
+    if any(isinstance(module, GINO) for module in model.modules()):
+        raise InputError("a GINO takes point clouds: certify needs a model of fields on a grid")
+    if not blocks_of(model):
+        raise InputError(f"{type(model).__name__} has no FNO block: certify needs an FNO or a model made of its blocks")
 
 
 def _check_input(x: Tensor) -> None:

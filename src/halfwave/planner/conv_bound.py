@@ -21,10 +21,8 @@ def pipeline_of(conv: SpectralConv, grid: tuple[int, ...], device: torch.device)
     if not isinstance(transform, FourierTransform):
         raise InputError("no theorem covers transforms on the sphere: certify needs a model with Fourier blocks")
     how = [roles.forward_transform, roles.contraction, roles.inverse_transform, roles.weights]
-    forward = transform.plan(grid, roles.forward_transform.format, device)
-    inverse = plan_transform(
-        transform.modes(grid), transform.backend, roles.inverse_transform.format, device, "hermitian"
-    )
+    forward = transform.plan(grid, roles.forward_transform, device)
+    inverse = plan_transform(transform.modes(grid), transform.backend, roles.inverse_transform, device, "hermitian")
     native = [arith.format.name for arith in how if arith.format.half and arith.how == "native"]
     return Pipeline(
         roles.forward_transform.format.name,
@@ -48,9 +46,12 @@ def _way(backend: str, format: str, grid: tuple[int, ...], device: torch.device)
 
 def weight_norms(conv: SpectralConv, grid: tuple[int, ...]) -> tuple[float, float]:
     """(r2, ra) over the modes that this grid uses, in float64."""
-    dense = conv.weight.dense().detach()  # (C, O, *K)
-    used = dense[(slice(None), slice(None), *conv.transform.weight_slices(grid))]
-    return matrix_norms(used.movedim((1, 0), (-2, -1)))
+    dense, window = conv.weight.dense().detach(), conv.transform.weight_slices(grid)
+    channels = dense.ndim - len(window)
+    used = dense[(*[slice(None)] * channels, *window)]
+    if channels == 1:  # (C, *K), separable: each matrix is diagonal, and its norms are those of its entries
+        return matrix_norms(used[..., None, None])
+    return matrix_norms(used.movedim((1, 0), (-2, -1)))  # (C, O, *K)
 
 
 def bound_conv(
@@ -78,7 +79,7 @@ def underflow_over_rounding(exact: SpectralConv, conv: SpectralConv, v: Tensor) 
     `exact` is the float64 one, `v` its stabilised input; counted are the real parts below the smallest normal number of
     the narrower of the two formats that hold the spectrum in `conv`. Zeros lose nothing.
     """
-    spectrum = exact.transform.forward(v, exact.resolved(v.device).forward_transform.format).abs()
+    spectrum = exact.transform.forward(v, exact.resolved(v.device).forward_transform).abs()
     roles = conv.resolved(v.device)
     formats = [roles.forward_transform.format, roles.contraction.format]
     format = max(formats, key=lambda f: f.smallest_normal)

@@ -86,7 +86,7 @@ def observe(model: nn.Module, x: Tensor, names: Sequence[str] | None = None) -> 
     wide = next(model.parameters()).dtype
     watched = _default_names(model) if names is None else names
     # Eager: hooks inside a compiled graph would not fire.
-    with _watched(model, seen, watched), torch.compiler.set_stance("force_eager"):
+    with _watched(model, seen, watched), trial_run(model), torch.compiler.set_stance("force_eager"):
         seen.output = model(x.to(wide)).detach()
     return seen
 

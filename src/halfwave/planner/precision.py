@@ -39,9 +39,10 @@ def plan_precision(
 
     A format must hold the values of the stage with room to spare (overflow, underflow), and its error must be below the
     tolerance: by the bound where that is small enough to decide, else as measured on the samples with all else in
-    float64. Then the whole policy is measured together; while the answer's error is above the tolerance, every choice
-    is held to half as much as before. Cheap is first what takes fewer bytes, then what the device multiplies natively,
-    then what is more accurate. No weights are changed; a trained model gives the figures that matter.
+    float64. Then the whole policy is measured together; while the answer's error is above the tolerance, and lowered
+    stages have a part in it, every choice is held to half as much as before. Cheap is first what takes fewer bytes,
+    then what the device multiplies natively, then what is more accurate. No weights are changed; a trained model gives
+    the figures that matter.
 
     Args:
         model: an `FNO`, `TFNO`, `SFNO` or `UNet`, or a wrapper around one. It is copied, not changed.
@@ -66,9 +67,13 @@ def plan_precision(
         choices = tuple(stage.choose(tolerance * share) for stage in stages)
         policy = _policy(choices, candidates, stabilizer)
         error = _together(core, x, policy, reference)
-        if error <= tolerance or all(choice.format == "fp32" for choice in choices):
+        # A lowered stage without an error (weights of zero) costs nothing: no limit would change it.
+        costs = [choice.error for choice in choices if choice.format != "fp32" and choice.error > 0]
+        if error <= tolerance or not costs:
             return PrecisionPlan(policy, choices, tolerance, source, share, error, tuple(x.shape[2:]), len(x))
         share /= 2
+        while tolerance * share >= max(costs):  # the same choices, and the same answer
+            share /= 2
 
 
 class _Weighed:

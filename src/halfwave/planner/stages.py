@@ -19,7 +19,7 @@ from halfwave.models import NeuralOperator
 from halfwave.models.block import FNOBlock
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.settling import trial_run
-from halfwave.numerics import Format, arithmetic_of, round_to
+from halfwave.numerics import Format, arithmetic, arithmetic_of, round_to
 from halfwave.planner.composed import Convolution, bound_block_output, bound_mlp, covers
 from halfwave.planner.conv_bound import bound_conv, weight_norms
 from halfwave.planner.norms import largest_rms
@@ -104,8 +104,7 @@ def stages_of(model: nn.Module, x: Tensor, stabilizer: str) -> Iterator[Stage]:
     """Every stage of the float64 `model` on `x`, in the order in which layers are held."""
     layers = layers_of(model)
     convs = [f"{name}.conv" for name, layer in layers.items() if isinstance(layer, FNOBlock)]
-    with trial_run(model):
-        seen = observe(model, x, [*layers, *convs])
+    seen = observe(model, x, [*layers, *convs])
     for name, layer in layers.items():
         if isinstance(layer, FNOBlock):
             yield from _spectral_stages(name, layer.conv, seen, stabilizer)
@@ -143,8 +142,8 @@ def _spectral_stages(name: str, conv: SpectralConv, seen: Observation, stabilize
         return None if found is None else found.value
 
     def sums(role: str, format: Format) -> int:
-        transform = conv.transform
-        fft = isinstance(transform, FourierTransform) and transform.plan(grid, format, x.device).backend == "fft"
+        transform, arith = conv.transform, arithmetic(format, x.device.type)
+        fft = isinstance(transform, FourierTransform) and transform.plan(grid, arith, x.device).backend == "fft"
         return math.prod(grid) if fft and role == "forward_transform" and narrow_range(format) else 1
 
     for role in SPECTRAL:
@@ -164,7 +163,7 @@ def _spectra(conv: SpectralConv, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The stabilised input, its spectrum, and the contracted one, in float64."""
     v = get_stabilizer(conv.stabilizer)(x)
     exact = arithmetic_of("fp64", x.device.type)
-    v_hat = conv.transform.forward(v, exact.format)
+    v_hat = conv.transform.forward(v, exact)
     y_hat = conv.weight.contract(v_hat, conv.transform.weight_slices(tuple(x.shape[2:])), exact, exact)
     return v, v_hat, y_hat
 

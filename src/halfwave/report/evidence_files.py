@@ -33,11 +33,13 @@ class EvidenceFiles:
         return self.page.parent / "plots"
 
     def write(self, evidence: Evidence) -> None:
-        """Replace all of them; a picture whose result is gone goes too."""
+        """Replace all of them; in a report of ours a picture whose result is gone goes too."""
+        ours = self.page.exists()
         for finding in evidence.findings:
             path = self.plots / f"{finding.name}.png"
             if finding.summary is None or not finding.summary.panels:
-                path.unlink(missing_ok=True)
+                if ours:
+                    path.unlink(missing_ok=True)
                 continue
             with written_aside(path) as aside:
                 aside.write_bytes(draw(finding.summary.panels))

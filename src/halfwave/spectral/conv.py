@@ -106,14 +106,13 @@ class SpectralConv(PolicyModule):
         check_field(x, self.in_channels, self.transform.dim, self.masters.device)
         grid = tuple(x.shape[2:])
         roles = self.resolved(x.device)
-        x_hat = self.transform.forward(
-            self._stabilized(x, roles.forward_transform.storage), roles.forward_transform.format
-        )
+        v = self._stabilized(x, roles.forward_transform.storage)
+        x_hat = self.transform.forward(v, roles.forward_transform)
         window = self.transform.weight_slices(grid)
         y_hat = self.weight.contract(x_hat, window, roles.contraction, roles.weights)
         target = grid if output_shape is None else tuple(output_shape)
         biased = None if self.bias is None else self.transform.add_constant(y_hat, self.bias, grid)
-        y = self.transform.inverse(y_hat if biased is None else biased, target, grid, roles.inverse_transform.format)
+        y = self.transform.inverse(y_hat if biased is None else biased, target, grid, roles.inverse_transform)
         if self.bias is not None and biased is None:
             y = y + self.bias.to(y.dtype).view(-1, *([1] * len(grid)))
         return y

@@ -18,7 +18,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Format
+from halfwave.numerics import Arithmetic, Format
 from halfwave.spectral import fft, gemm
 from halfwave.spectral.constants import add_at
 from halfwave.spectral.cost import narrow_range
@@ -66,29 +66,29 @@ class FourierTransform:
         """Which weights the modes of this grid use."""
         return tuple([axis.weight_slice for axis in self.modes(grid)])
 
-    def forward(self, x: Tensor, format: Format) -> Tensor:
+    def forward(self, x: Tensor, arith: Arithmetic) -> Tensor:
         """(B, C, *grid) to (*K, 2, B, C): means of the field against each kept mode."""
-        plan = self.plan(tuple(x.shape[2:]), format, x.device)
+        plan = self.plan(tuple(x.shape[2:]), arith, x.device)
         return analyse(x, _engine(plan), plan)
 
-    def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], format: Format) -> Tensor:
+    def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], arith: Arithmetic) -> Tensor:
         """(*K, 2, B, C), as kept on the grid `source`, to the field (B, C, *grid)."""
         if grid == source:
-            return self._synthesise(x_hat, self.modes(grid), format)
+            return self._synthesise(x_hat, self.modes(grid), arith)
         if self.layout == "exact":
-            return self._synthesise(*_restrict(x_hat, self.modes(source), self.modes(grid)), format)
-        parts = [self._synthesise(x_hat[cut], modes, format) for cut, modes in _placed(self.modes(source), grid)]
+            return self._synthesise(*_restrict(x_hat, self.modes(source), self.modes(grid)), arith)
+        parts = [self._synthesise(x_hat[cut], modes, arith) for cut, modes in _placed(self.modes(source), grid)]
         if not parts:  # all that is kept was cut away
-            return x_hat.new_zeros((*x_hat.shape[-2:], *grid), dtype=format.storage)
+            return x_hat.new_zeros((*x_hat.shape[-2:], *grid), dtype=arith.storage)
         return sum(parts[1:], start=parts[0])
 
-    def _synthesise(self, x_hat: Tensor, modes: tuple[AxisModes, ...], format: Format) -> Tensor:
-        plan = plan_transform(modes, self.backend, format, x_hat.device, "hermitian")
+    def _synthesise(self, x_hat: Tensor, modes: tuple[AxisModes, ...], arith: Arithmetic) -> Tensor:
+        plan = plan_transform(modes, self.backend, arith, x_hat.device, "hermitian")
         return synthesise(x_hat, _engine(plan), plan)
 
-    def plan(self, grid: tuple[int, ...], format: Format, device: torch.device) -> TransformPlan:
+    def plan(self, grid: tuple[int, ...], arith: Arithmetic, device: torch.device) -> TransformPlan:
         """What the forward transform of a grid does; print it to see."""
-        return plan_transform(self.modes(grid), self.backend, format, device, "mean")
+        return plan_transform(self.modes(grid), self.backend, arith, device, "mean")
 
     def half_fft(self, format: Format) -> bool:
         """True when the forward transform is an FFT in a format whose range it can leave."""

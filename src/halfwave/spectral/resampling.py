@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from halfwave.numerics import FORMATS, Format
+from halfwave.numerics import arithmetic_of
 from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.spherical import SphericalTransform
 
@@ -37,12 +37,8 @@ def resample(x: Tensor, grid: tuple[int, ...], transform: FourierTransform | Sph
 
 
 def _through(transform: FourierTransform | SphericalTransform, x: Tensor, grid: tuple[int, ...]) -> Tensor:
-    format = _format(x)
-    return transform.inverse(transform.forward(x, format), grid, tuple(x.shape[2:]), format)
-
-
-def _format(x: Tensor) -> Format:
-    return FORMATS["fp64" if x.dtype is torch.float64 else "fp32"]
+    arith = arithmetic_of("fp64" if x.dtype is torch.float64 else "fp32", x.device.type)
+    return transform.inverse(transform.forward(x, arith), grid, tuple(x.shape[2:]), arith)
 
 
 def _odd(size: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from halfwave.data import ReadOptions
+from halfwave.domains import read_name
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
@@ -50,9 +51,12 @@ class TrainConfig(BaseModel):
     subsample: int = Field(1, ge=1)
     """Keep every n-th point of each axis, or of a point cloud."""
     resolution: int | None = Field(None, ge=2)
-    """Resample the fields linearly to so many points a side; of live data, solve on so many."""
+    """Resample the fields to so many points a side (of a sphere: latitudes); of live data, solve on so many."""
     steps: tuple[int, int] = (0, -1)
     """Input and output step of a file that depends on time, counted from either end."""
+    domain: str | None = None
+    """Where the fields of a file live that does not say so: torus, box (points on its boundary too), box-cells, sphere,
+    sphere-gauss, cloud; with sides torus:6.2832 or box:1x2. By default what the file declares, or else box-cells."""
 
     epochs: int = Field(30, ge=1)
     batch_size: int = Field(8, ge=1)
@@ -157,6 +161,13 @@ class TrainConfig(BaseModel):
     def _known_format(cls, dtype: str | None) -> str | None:
         return None if dtype is None else get_format(dtype).name
 
+    @field_validator("domain")
+    @classmethod
+    def _known_domain(cls, domain: str | None) -> str | None:
+        if domain is not None:
+            read_name(domain)
+        return domain
+
     @field_validator("stabilizer")
     @classmethod
     def _known_stabilizer(cls, stabilizer: str) -> str:
@@ -192,7 +203,7 @@ class TrainConfig(BaseModel):
     def read_options(self) -> ReadOptions:
         """How the data file is read."""
         test = None if self.test_data is None else Path(self.test_data)
-        return ReadOptions(test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps)
+        return ReadOptions(test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps, self.domain)
 
     def _policy(self, name: str, device: str) -> Policy:
         return Policy.named(name, self.dtype, self.stabilizer, device)

@@ -45,10 +45,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Update:
-    """What an update did: the sum of its samples' losses, how many, and whether the weights moved."""
+    """What an update did: the sum of its samples' losses, how many, and whether the weights moved.
+
+    Samples with a zero target have no loss; `samples` does not count them.
+    """
 
     loss_sum: float
     samples: int
+    zero_targets: int
     applied: bool
     interrupted: bool = False
 
@@ -94,10 +98,10 @@ class Engine:
         """One update from this process's shares of a group of batches; `total` counts the samples of all shares."""
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
-        loss_sum, interrupted = self._backward(batches, total, interrupted)
+        loss_sum, interrupted, counted = self._backward(batches, total, interrupted)
         # Without loss scaling a non-finite loss must not reach the weights; with it, the scaler sees to that.
         applied = (math.isfinite(loss_sum) or self.config.loss_scaling) and self._step()
-        return Update(loss_sum, total, applied, interrupted)
+        return Update(loss_sum, counted, total - counted, applied, interrupted)
 
     def measured_update(self, *arguments: Any) -> tuple[Update, StepMeasure]:
         """The same update under the byte counter."""
@@ -113,18 +117,22 @@ class Engine:
         """
         self._backward(batches, total, False)
 
-    def _backward(self, batches: Sequence[Batch], total: int, interrupted: bool) -> tuple[float, bool]:
-        """Gradients of the mean loss over the group; returns the sum of losses, and whether any process must stop."""
+    def _backward(self, batches: Sequence[Batch], total: int, interrupted: bool) -> tuple[float, bool, int]:
+        """Gradients of the mean loss over the group.
+
+        Returns the sum of losses, whether any process must stop, and how many targets are not zero.
+        """
         ranks = self.fabric.world_size
-        sums = torch.tensor([0.0, float(interrupted)], device=self.fabric.device, dtype=torch.float64)
+        sums = torch.tensor([0.0, float(interrupted), 0.0], device=self.fabric.device, dtype=torch.float64)
         for i, batch in enumerate(batches):
             with self._synchronised(i + 1 == len(batches)):
                 local = self.loss.per_sample(self._predict(batch.x), batch.y).sum() * batch.weight
                 # Processes average their gradients, so the factor `ranks` makes the average a sum over all samples.
                 self.scaler.scale(local * (ranks / total)).backward()
             sums[0] += local.detach()
-        loss_sum, stops = add_up(self.fabric, sums).tolist()
-        return loss_sum, stops > 0
+            sums[2] += self.loss.counted(batch.y).sum() * batch.weight
+        loss_sum, stops, counted = add_up(self.fabric, sums).tolist()
+        return loss_sum, stops > 0, round(counted)
 
     def _predict(self, x: Inputs) -> Tensor:
         """The model's answer; a smaller last batch runs eagerly, as it is not worth a compilation of its own."""
