@@ -139,7 +139,8 @@ def test_code_of_the_user_s_own_is_refused():
 
 
 def test_another_model_of_theirs_is_refused():
-    peer = PeerUNO(1, 1, 4, uno_out_channels=[4, 4], uno_n_modes=[[4, 4]] * 2, uno_scalings=[[1, 1]] * 2, n_layers=2)
+    layers = {"uno_out_channels": [4, 4], "uno_n_modes": [[4, 4]] * 2, "uno_scalings": [[1, 1]] * 2, "n_layers": 2}
+    peer = PeerUNO(1, 1, 4, channel_mlp_skip="linear", **layers)
     _refused(peer, "cannot carry over a UNO")
 
 
