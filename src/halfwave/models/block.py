@@ -68,6 +68,9 @@ class BlockSettings:
             raise ValueError(f"channel_mlp_dropout must be a probability below 1, got {self.mlp_dropout!r}")
 
 
+DEFAULT = BlockSettings()
+
+
 class Skip(nn.Module):
     """A skip connection W v (linear), g v (soft-gating, one factor per channel) or v (identity)."""
 
@@ -139,7 +142,7 @@ class FNOBlock(PointwiseModule):
     def __init__(
         self,
         conv: SpectralConv,
-        settings: BlockSettings,
+        settings: BlockSettings = DEFAULT,
         *,
         activate: bool = True,
         factors: Factors | None = None,
@@ -229,11 +232,8 @@ class FNOBlock(PointwiseModule):
         return dict(zip(MASKS, drawn, strict=True))
 
     def extra_repr(self) -> str:
-        options = {name: value for name, value in vars(self.settings).items() if value != _DEFAULTS[name]}
+        options = {name: value for name, value in vars(self.settings).items() if value != getattr(DEFAULT, name)}
         return ", ".join(f"{name}={value}" for name, value in options.items())
-
-
-_DEFAULTS = vars(BlockSettings())
 
 
 def build_blocks(

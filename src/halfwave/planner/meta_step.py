@@ -132,7 +132,7 @@ def _tensors(model: nn.Module) -> Iterator[Tensor]:
 
 def _by_name(model: nn.Module, inputs: Any) -> dict[str, Any]:
     """Inputs by the names of the forward pass's arguments, and ``"target"`` if there is one."""
-    names = _tensor_arguments(model)
+    names = [name for name, p in inspect.signature(model.forward).parameters.items() if _is_input(p)]
     if isinstance(inputs, Mapping):
         found = {("target" if n == "y" and n not in names else n): _as_tensor(value) for n, value in inputs.items()}
         unknown = set(found) - {*names, "target"}
@@ -146,14 +146,10 @@ def _by_name(model: nn.Module, inputs: Any) -> dict[str, Any]:
     return {name: value for name, value in zip([*names, "target"], values, strict=False) if value is not None}
 
 
-def _tensor_arguments(model: nn.Module) -> list[str]:
-    """Names of the forward pass's arguments, but for those that say they are no tensors (a grid to answer on)."""
-    arguments = inspect.signature(model.forward).parameters.values()
-    return [a.name for a in arguments if a.kind is not a.VAR_KEYWORD and (_is_open(a) or "Tensor" in str(a.annotation))]
-
-
-def _is_open(argument: inspect.Parameter) -> bool:
-    return argument.annotation is inspect.Parameter.empty
+def _is_input(parameter: inspect.Parameter) -> bool:
+    """Whether an argument of a forward pass may be a tensor; where it says nothing, it may."""
+    said = parameter.annotation
+    return parameter.kind is not parameter.VAR_KEYWORD and (said is parameter.empty or "Tensor" in str(said))
 
 
 def _as_tensor(value: Any) -> Any:
