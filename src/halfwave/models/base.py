@@ -40,6 +40,8 @@ class NeuralOperator(PolicyModule):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Wrap the constructor so that `config` holds its arguments, defaults included, but not the policy."""
         super().__init_subclass__(**kwargs)
+        if "__init__" not in vars(cls):
+            return
         init = cls.__init__
 
         def recording(self: NeuralOperator, *args: Any, **options: Any) -> None:
