@@ -2,7 +2,7 @@
 
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
-from halfwave.numerics.formats import FORMATS, Format, get_format
+from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
 from halfwave.numerics.hardware import (
     core_count,
     cpu_multiplies,
@@ -44,12 +44,14 @@ __all__ = [
     "default_half",
     "describe_cpu",
     "get_format",
+    "ieee_format",
     "kind_of",
     "memory_bytes",
     "meta_as",
     "multiplies_natively",
     "on_threads",
     "outside_the_compiler",
+    "register_format",
     "round_to",
     "run_kernel",
     "run_linear",

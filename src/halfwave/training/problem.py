@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from halfwave.data import (
-    PAPER_COUNTS,
     Dataset,
     LiveDataset,
     PointDataset,
@@ -18,6 +17,7 @@ from halfwave.data import (
 from halfwave.errors import InputError
 from halfwave.models import GINO, MODELS, NeuralOperator, build_model
 from halfwave.models.graph_cache import GraphCache
+from halfwave.recipes import paper_setting
 from halfwave.training.cloud_encoder import find_features, fit_clouds
 from halfwave.training.cloud_samples import CloudSamples
 from halfwave.training.config import LIVE, TrainConfig
@@ -27,7 +27,7 @@ from halfwave.training.samples import InMemory, Samples
 
 AnyDataset = Dataset | PointDataset
 LATENT_RESOLUTION = 16
-PAPER_LIVE = PAPER_COUNTS["shallow-water"]
+PAPER_LIVE = (paper_setting("shallow-water", "n_train"), paper_setting("shallow-water", "n_test"))
 _FOR_CLOUDS = ("latent_resolution", "features", "area_weighted", "graph_cache")
 
 
