@@ -1,4 +1,4 @@
-"""The models in float64 once more, with torch.fft, torch-harmonics' tables and plain sums: what `double()` must give.
+"""The models written again in float64, with torch.fft, tables of torch-harmonics and plain sums: what `double()` is.
 
 Of ours only the parameters are read.
 """

@@ -12,6 +12,7 @@ from torch._dynamo.utils import counters
 from halfwave.data import open_dataset
 from halfwave.domains import Torus
 from halfwave.errors import InputError
+from halfwave.files import PARTIAL
 from halfwave.training import Operator, TrainConfig, evaluate, load, train, train_seeds
 from halfwave.training.directory import claimed
 from halfwave.training.evaluation import resample
@@ -143,10 +144,11 @@ def test_two_processes_do_not_train_in_one_directory(config, tmp_path):
 
 def test_a_run_without_a_checkpoint_may_change_its_settings_and_leaves_no_litter(config, tmp_path):
     (tmp_path / "state").mkdir()
-    litter = [tmp_path / ".metrics.csv.x1y2", tmp_path / "state" / ".at-0000000003.safetensors.x1y2"]
+    names = (f".metrics.csv.x1y2{PARTIAL}", f"state/.at-0000000003.safetensors.x1y2{PARTIAL}")
+    litter = [tmp_path / name for name in names]
     for path in litter:
         path.write_text("half written")
-    (tmp_path / "config.json").write_text('{"config": {"data": "other.h5"}}')
+    (tmp_path / "config.json").write_text('{"config": {"data": "other.h5"}, "data": {}, "environment": {}}')
     train(config, tmp_path, quiet=True)
     assert json.loads((tmp_path / "config.json").read_text())["config"]["data"] == config.data
     assert not any(path.exists() for path in litter)

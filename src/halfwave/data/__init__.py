@@ -5,7 +5,7 @@ from halfwave.data.car import Car
 from halfwave.data.darcy import Darcy
 from halfwave.data.dataset import Dataset, Split
 from halfwave.data.generate import generate
-from halfwave.data.generator import Generator
+from halfwave.data.generator import Generator, sample_shapes
 from halfwave.data.live import LiveDataset, live_dataset
 from halfwave.data.navier_stokes import NavierStokes
 from halfwave.data.normalizer import Normalizer, fit_normalizers
@@ -41,4 +41,5 @@ __all__ = [
     "open_any",
     "open_dataset",
     "open_point_dataset",
+    "sample_shapes",
 ]

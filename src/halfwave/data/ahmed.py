@@ -46,6 +46,7 @@ class Ahmed:
 
     name: ClassVar[str] = "ahmed"
     chunk: ClassVar[int] = 1
+    channels: ClassVar[tuple[int, int]] = (0, 1)
 
     def __post_init__(self) -> None:
         mesh_size(self.points)

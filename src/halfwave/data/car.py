@@ -44,6 +44,7 @@ class Car:
 
     name: ClassVar[str] = "car"
     chunk: ClassVar[int] = 1
+    channels: ClassVar[tuple[int, int]] = (0, 1)
 
     def __post_init__(self) -> None:
         mesh_size(self.points)

@@ -33,6 +33,7 @@ class Darcy:
 
     name: ClassVar[str] = "darcy"
     chunk: ClassVar[int] = 16
+    channels: ClassVar[tuple[int, int]] = (1, 1)
 
     def __post_init__(self) -> None:
         if self.dim not in (1, 2, 3):

@@ -40,6 +40,7 @@ class NavierStokes:
 
     name: ClassVar[str] = "navier-stokes"
     chunk: ClassVar[int] = 4
+    channels: ClassVar[tuple[int, int]] = (1, 1)
 
     def __post_init__(self) -> None:
         fine = self._fine

@@ -43,6 +43,7 @@ class ShallowWater:
 
     name: ClassVar[str] = "shallow-water"
     chunk: ClassVar[int] = 2
+    channels: ClassVar[tuple[int, int]] = (3, 3)
 
     def __post_init__(self) -> None:
         if self.resolution < 8:

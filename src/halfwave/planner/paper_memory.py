@@ -71,7 +71,7 @@ class PaperRow:
 def paper_work(dataset: str, objective: Objective = "flops", complex_mode: ComplexMode = "C") -> Work:
     """The paper's model on a dataset, on `meta`, and its inputs by batch."""
     recipe = _paper_recipe(dataset)
-    work = _body_work(recipe) if recipe.generator in ("car", "ahmed") else recipe_work(recipe)
+    work = recipe_work(recipe) if recipe.domain.has_grid else _body_work(recipe)
     for module in work.model.modules():
         if isinstance(module, FactorizedWeight):
             module.settings = replace(module.settings, objective=objective, complex_mode=complex_mode)
@@ -113,7 +113,7 @@ def _methods() -> Iterator[PaperRow]:
     known_ratio = {("navier-stokes", "mixed"): 0.496, ("darcy", "mixed"): 0.742, ("darcy", "half"): 7550 / 8870}
     known_ratio |= {(dataset, "full"): 1.0 for dataset in PROBLEMS}
     for dataset in PROBLEMS:
-        reason = _SLICED if dataset in ("car", "ahmed") else _OURS_KEEPS_LESS
+        reason = _OURS_KEEPS_LESS if get_recipe(dataset).domain.has_grid else _SLICED
         work = paper_work(dataset)
         planned = {name: _peak(work, paper_batch(dataset), Policy.named(name, HALF)) for name in NAMES}
         for name, peak in planned.items():

@@ -7,8 +7,11 @@ A recipe is plain data, so that the trainer, the planner, the experiments and th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
+
+from halfwave.data import Generator, build_generator
+from halfwave.domains import Domain
 
 Scale = Literal["smoke", "small", "standard", "paper"]
 """smoke: shows that everything runs; small: half a minute on two cores; standard: minutes; paper: the paper's size."""
@@ -42,6 +45,22 @@ class Recipe:
     live: bool = False
     problem: str = ""
     scale: str = ""
+
+    def build_generator(self) -> Generator:
+        """Who makes the data."""
+        return build_generator(self.generator, **self.parameters)
+
+    @property
+    def domain(self) -> Domain:
+        """Where the fields or points live."""
+        return self.build_generator().domain
+
+    def resized(self, resolution: int | None) -> Recipe:
+        """The recipe with fields of another resolution; itself for None."""
+        if resolution is None:
+            return self
+        kept = {name: value for name, value in self.parameters.items() if name != "solve_resolution"}
+        return replace(self, parameters={**kept, "resolution": resolution})
 
     def at(self, scale: str) -> Recipe:
         """The same problem at another scale; ValueError with the scales that it has otherwise."""

@@ -123,15 +123,15 @@ class Engine:
         Returns the sum of losses, whether any process must stop, and how many targets are not zero.
         """
         ranks = self.fabric.world_size
-        sums = torch.tensor([0.0, float(interrupted), 0.0], device=self.fabric.device, dtype=torch.float64)
+        sums = torch.tensor([0.0, float(interrupted)], device=self.fabric.device, dtype=torch.float64)
         for i, batch in enumerate(batches):
             with self._synchronised(i + 1 == len(batches)):
                 local = self.loss.per_sample(self._predict(batch.x), batch.y).sum() * batch.weight
                 # Processes average their gradients, so the factor `ranks` makes the average a sum over all samples.
                 self.scaler.scale(local * (ranks / total)).backward()
             sums[0] += local.detach()
-            sums[2] += self.loss.counted(batch.y).sum() * batch.weight
-        loss_sum, stops, counted = add_up(self.fabric, sums).tolist()
+        counts = [self.loss.counted(batch.y).sum() * batch.weight for batch in batches]
+        loss_sum, stops, counted = add_up(self.fabric, torch.cat([sums, torch.stack(counts).sum()[None]])).tolist()
         return loss_sum, stops > 0, round(counted)
 
     def _predict(self, x: Inputs) -> Tensor:
