@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from halfwave.models.base import NeuralOperator, set_precision
+from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
 from halfwave.models.fno import FNO
 from halfwave.models.gino import GINO
 from halfwave.models.packing import pack_points, unpack_points
@@ -42,7 +43,9 @@ __all__ = [
     "MODELS",
     "SFNO",
     "TFNO",
+    "GridEmbedding",
     "NeuralOperator",
+    "SinusoidalEmbedding",
     "UNet",
     "build_model",
     "pack_points",

@@ -21,7 +21,7 @@ from halfwave.planner.composed import (
 )
 from halfwave.planner.conv_bound import bound_conv, pipeline_of, underflow_over_rounding, weight_norms
 from halfwave.planner.norms import largest_rms, rms
-from halfwave.planner.observe import Runs, blocks_of, conv_of, core_of, observe, run_as
+from halfwave.planner.observe import Runs, blocks_of, conv_of, core_of, observe, refuse_scaling, run_as
 from halfwave.planner.remarks import concerns, notes
 from halfwave.precision import Policy, as_policy, get_stabilizer
 from halfwave.spectral import SpectralConv
@@ -46,6 +46,7 @@ def certify(model: nn.Module, x: Tensor, policy: str | Policy) -> Certificate:
     """
     chosen = as_policy(policy)
     _check_model(model)
+    refuse_scaling(model)
     _check_input(x)
     core, inputs = core_of(model, x.detach().float())
     runs = _run(core, inputs, chosen)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from halfwave.errors import InputError
 from halfwave.models import NeuralOperator, set_precision
 from halfwave.models.block import FNOBlock
 from halfwave.models.settling import trial_run
@@ -46,6 +47,13 @@ class Runs:
 def blocks_of(model: nn.Module) -> dict[str, FNOBlock]:
     """The FNO blocks of a model in the order in which it holds them."""
     return {name: module for name, module in model.named_modules() if isinstance(module, FNOBlock)}
+
+
+def refuse_scaling(model: nn.Module) -> None:
+    """InputError for a model with blocks that leave the grid: what is compared lies on one grid."""
+    scaling = [name for name, block in blocks_of(model).items() if block.factors and set(block.factors) != {1}]
+    if scaling:
+        raise InputError(f"{scaling[0]} has a resolution_scaling_factor: a model with one grid throughout is expected")
 
 
 def conv_of(model: nn.Module, block: str) -> SpectralConv:

@@ -23,7 +23,7 @@ from halfwave.numerics import Format, arithmetic, arithmetic_of, round_to
 from halfwave.planner.composed import Convolution, bound_block_output, bound_mlp, covers
 from halfwave.planner.conv_bound import bound_conv, weight_norms
 from halfwave.planner.norms import largest_rms
-from halfwave.planner.observe import Observation, observe
+from halfwave.planner.observe import Observation, observe, refuse_scaling
 from halfwave.planner.remarks import CLOSE_TO_OVERFLOW, MUCH_UNDERFLOW
 from halfwave.precision import Policy, PolicyModule, get_stabilizer
 from halfwave.spectral import FourierTransform, SpectralConv
@@ -102,6 +102,7 @@ def layers_of(model: nn.Module) -> dict[str, PolicyModule]:
 
 def stages_of(model: nn.Module, x: Tensor, stabilizer: str) -> Iterator[Stage]:
     """Every stage of the float64 `model` on `x`, in the order in which layers are held."""
+    refuse_scaling(model)
     layers = layers_of(model)
     convs = [f"{name}.conv" for name, layer in layers.items() if isinstance(layer, FNOBlock)]
     seen = observe(model, x, [*layers, *convs])
