@@ -29,8 +29,11 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Once on this machine, and what depends on it (`numerics/hardware.py`) once more as on the other kind: a CPU that
+# multiplies bf16 where this one does not (or the other way round), and two threads.
 test: lint
 	$(BIN)/python -m pytest -q -n 2
+	HALFWAVE_CPU_MULTIPLIES=other OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q -m hardware
 
 bench: $(VENV)/.installed-test
 	$(BIN)/halfwave bench

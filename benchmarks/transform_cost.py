@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from scipy.optimize import nnls
 
-from halfwave.numerics import FORMATS, arithmetic_of
+from halfwave.numerics import arithmetic_of
 from halfwave.spectral import FourierTransform
 from halfwave.spectral.cost import RATES, Rates, Work, arithmetic_kind, choose, fft_work, gemm_work
 from halfwave.spectral.modes import AxisModes
@@ -82,14 +82,14 @@ def main() -> None:
 
 def measure(grid: tuple[int, ...], n_modes: tuple[int, ...], format: str, points: int, repeats: int) -> Measurement:
     fields = min(512, max(8, points // math.prod(grid)))
-    x = torch.randn(1, fields, *grid)
+    x, arith = torch.randn(1, fields, *grid), arithmetic_of(format, "cpu")
     transforms = {name: FourierTransform(n_modes, name) for name in ("gemm", "fft")}  # type: ignore[arg-type]
     best = {name: [math.inf, math.inf] for name in transforms}
     for _ in range(repeats + 1):
         for name, transform in transforms.items():
-            spectrum = transform.forward(x, FORMATS[format])
-            best[name][0] = min(best[name][0], cpu_seconds(lambda t=transform: t.forward(x, FORMATS[format])))
-            back = cpu_seconds(lambda t=transform, s=spectrum: t.inverse(s, grid, grid, FORMATS[format]))
+            spectrum = transform.forward(x, arith)
+            best[name][0] = min(best[name][0], cpu_seconds(lambda t=transform: t.forward(x, arith)))
+            back = cpu_seconds(lambda t=transform, s=spectrum: t.inverse(s, grid, grid, arith))
             best[name][1] = min(best[name][1], back)
     each = {name: 1e9 * sum(pair) / 2 / fields for name, pair in best.items()}
     shape = f"{'x'.join(map(str, grid))}, {'x'.join(map(str, n_modes))} modes"

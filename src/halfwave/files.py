@@ -14,6 +14,9 @@ from typing import Any
 
 from halfwave.errors import InputError
 
+PARTIAL = ".halfwave-partial"
+"""Ends the name of what is being written, and of nothing else: what a killed process left can be told and removed."""
+
 
 @contextmanager
 def written_aside(path: str | Path) -> Iterator[Path]:
@@ -21,7 +24,7 @@ def written_aside(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     make_directory(path.parent)
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
     os.close(descriptor)
@@ -38,6 +41,20 @@ def written_aside(path: str | Path) -> Iterator[Path]:
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"cannot write {path}: {error.strerror}") from error
         raise
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the files of `folder` that a killed process was writing aside, and no other's."""
+    for path in folder.glob(f".*{PARTIAL}"):
+        with suppress(FileNotFoundError):
+            path.unlink()
+
+
+def check_no_input(output: str | Path, *inputs: str | Path) -> None:
+    """InputError where `output` is one of the `inputs`, by whatever name: a link, another way to the same file."""
+    for read in inputs:
+        if Path(output).exists() and Path(read).exists() and os.path.samefile(output, read):
+            raise InputError(f"cannot write {output}: that would overwrite {read}, which is read; choose another name")
 
 
 def _umask() -> int:

@@ -138,6 +138,7 @@ def test_output_that_cannot_be_written(fails, trained, dataset, tmp_path):
 
 def test_runs_and_files_that_are_not_there(fails, tmp_path):
     fails(1, "does not exist", "evaluate", tmp_path / "nowhere")
+    fails(2, "unknown domain 'donut'", "train", "darcy", "--domain", "donut")
     fails(1, "has no model.safetensors", "evaluate", tmp_path)
     fails(1, "does not exist", "predict", tmp_path / "nowhere", tmp_path / "a.h5", tmp_path / "b.h5")
 

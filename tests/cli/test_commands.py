@@ -54,6 +54,47 @@ def test_evaluate_at_another_resolution_and_precision(trained, command):
     assert json.loads(out)["grid"] == "8x8"
 
 
+def test_evaluate_says_which_domain_and_takes_the_runs_where_a_file_has_none(trained, command, tmp_path):
+    _, out, _ = command("evaluate", trained, "--json")
+    declared = {"kind": "box", "lengths": [1.0, 1.0], "points": "nodes", "origin": "declared"}
+    assert json.loads(out)["domain"] == declared
+    assert json.loads((trained / "config.json").read_text())["domain"] == declared
+    x = np.random.default_rng(0).uniform(3, 12, (4, 16, 16))
+    np.savez(tmp_path / "d.npz", x=x, y=x)
+    found = {}
+    for domain in (None, "box", "torus"):
+        option = () if domain is None else ("--domain", domain)
+        code, out, _ = command("evaluate", trained, "--data", tmp_path / "d.npz", "--json", *option)
+        assert code == 0
+        found[domain] = json.loads(out)
+    assert found[None] == found["box"]
+    assert found["torus"]["domain"]["kind"] == "torus"
+    assert found["torus"]["h1"] != found["box"]["h1"]
+    assert found["torus"]["l2"] == found["box"]["l2"]
+
+
+def test_a_file_without_a_domain_gets_the_default_and_is_told(command, tmp_path):
+    x = np.random.default_rng(0).uniform(3, 12, (6, 12, 12))
+    x[-1] = 0
+    np.savez(tmp_path / "d.npz", x=x, y=x)
+    tiny = ("--epochs", 1, "--batch-size", 4, "--arguments", "n_modes=[4,4]", "hidden_channels=4", "n_layers=1")
+    given = ("train", "darcy", "--data", tmp_path / "d.npz", "--n-test", 2, *tiny)
+    code, out, err = command(*given, "--out", tmp_path / "a")
+    assert code == 0
+    assert "domain: box-cells 1 x 1, the default, as d.npz declares none (--domain)" in " ".join(err.split())
+    assert "1 test targets are zero: left out of the errors" in " ".join(out.split())
+    assert json.loads((tmp_path / "a" / "config.json").read_text())["domain"]["origin"] == "default"
+    code, _, err = command(*given, "--out", tmp_path / "b", "--domain", "torus:2")
+    assert code == 0
+    assert "domain:" not in err
+    record = json.loads((tmp_path / "b" / "config.json").read_text())
+    assert record["domain"] == {"kind": "torus", "lengths": [2.0, 2.0], "derivative": "spectral", "origin": "given"}
+    code, out, _ = command("evaluate", tmp_path / "a")
+    words = " ".join(out.split())
+    assert "domain: box-cells 1 x 1, as d.npz declares none (--domain)" in words
+    assert "1 of 2 targets are zero: left out of the mean errors" in words
+
+
 @pytest.mark.parametrize("suffix", [".h5", ".npy"])
 def test_predict_on_an_odd_non_square_grid_is_the_model_called_from_python(trained, command, tmp_path, suffix):
     fields = np.random.default_rng(0).uniform(3, 12, (5, 1, 21, 33)).astype(np.float32)

@@ -42,7 +42,7 @@ def test_a_batch_that_does_not_fit(command):
     ("options", "message"),
     [
         (["demo", "--device-memory", "24 parsecs"], "unknown unit 'parsecs'"),
-        (["nonsense"], "unknown recipe 'nonsense': expected one of demo"),
+        (["nonsense"], "unknown recipe 'nonsense': expected one of darcy"),
         (["demo", "--batch", 0], "--batch must be at least 1, got 0"),
         (["demo", "--device", "h300"], "unknown device 'h300': expected one of v100"),
         (["demo", "--grid", 2], "too small"),

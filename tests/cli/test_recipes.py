@@ -11,7 +11,7 @@ from rich.console import Console
 from halfwave.cli import run
 from halfwave.commands import train as train_command
 from halfwave.data import open_point_dataset
-from halfwave.models.recipes import RECIPES
+from halfwave.recipes import recipes
 from halfwave.training import load
 from halfwave.training.config import read_config
 
@@ -147,8 +147,7 @@ def test_without_a_file_the_recipe_makes_one_and_says_how(command, fails, tmp_pa
     fails(1, "give --data data/darcy-12-3-2.h5 to train on it", "train", "darcy", *sizes, *arguments, "--out", "other")
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_has_data_that_its_generator_makes(name):
-    recipe = train_command.adapt(RECIPES[name])
-    assert recipe == RECIPES[name]
+@pytest.mark.parametrize("recipe", recipes(), ids=lambda recipe: recipe.name)
+def test_every_recipe_has_data_that_its_generator_makes(recipe):
+    assert train_command.adapt(recipe) == recipe
     assert f"halfwave data {recipe.generator}" in train_command._command(recipe, train_command._generator(recipe))

@@ -12,9 +12,10 @@ import h5py
 import numpy as np
 import pytest
 
-from halfwave.data import GENERATORS, PAPER_COUNTS, Darcy, build_generator, generate
+from halfwave.data import GENERATORS, Darcy, build_generator, generate
 from halfwave.data.store import ShardStore, plan_tasks
 from halfwave.errors import InputError
+from halfwave.recipes import PAPER
 
 PATIENCE = 300  # seconds: never reached, except where something hangs
 SMALL = Darcy(resolution=12)
@@ -106,7 +107,7 @@ def test_every_generator_gives_the_same_bytes_from_two_workers(generator, tmp_pa
 
 def test_generators_by_name():
     assert build_generator("darcy", resolution=16, dim=1) == Darcy(resolution=16, dim=1)
-    assert set(PAPER_COUNTS) == set(GENERATORS)
+    assert set(PAPER) == set(GENERATORS)
     with pytest.raises(InputError, match="accepted: darcy, navier-stokes, shallow-water, car, ahmed"):
         build_generator("burgers")
     with pytest.raises(InputError, match="no parameter 'viscosity'"):
@@ -122,7 +123,7 @@ def test_two_ranks_under_torchrun_give_the_same_bytes(reference, tmp_path):
 
 
 def test_killed_five_times_and_resumed(reference, tmp_path):
-    target, partial = tmp_path / "d.h5", tmp_path / "d.h5.partial"
+    target, partial = tmp_path / "d.h5", tmp_path / "d.h5.halfwave-partial"
     moments = random.Random(0)
     left = 0
     for _ in range(5):
@@ -150,7 +151,7 @@ def test_killed_with_workers_and_resumed(reference, tmp_path):
     script = tmp_path / "make.py"
     script.write_text(SCRIPT)
     process = subprocess.Popen([sys.executable, script, tmp_path / "d.h5", "2"])
-    wait_for_shards(tmp_path / "d.h5.partial", 1)
+    wait_for_shards(tmp_path / "d.h5.halfwave-partial", 1)
     process.kill()
     process.wait()
     assert_same(reference, generate(SMALL, tmp_path / "d.h5", **COUNTS))
@@ -193,7 +194,7 @@ def test_a_worker_that_refuses_its_input_is_quoted(tmp_path):
 def test_damaged_shard_is_made_anew(reference, tmp_path):
     def damage(done, total):
         if done == total:
-            next((tmp_path / "d.h5.partial").glob("test*.npz")).write_bytes(b"PK\x03\x04 nothing")
+            next((tmp_path / "d.h5.halfwave-partial").glob("test*.npz")).write_bytes(b"PK\x03\x04 nothing")
 
     with pytest.raises(InputError, match="run again"):
         generate(SMALL, tmp_path / "d.h5", **COUNTS, progress=damage)
@@ -231,11 +232,11 @@ def test_shards_dropped_by_a_faster_run_while_one_is_written_are_no_error(tmp_pa
         savez(stream, **arrays)
         if not (tmp_path / "d.h5").exists():
             shutil.copy(path, tmp_path / "d.h5")
-            shutil.rmtree(tmp_path / "d.h5.partial")
+            shutil.rmtree(tmp_path / "d.h5.halfwave-partial")
 
     monkeypatch.setattr(np, "savez", overtaken)
     assert_same(path, generate(SMALL, tmp_path / "d.h5", **COUNTS))
-    assert not (tmp_path / "d.h5.partial").exists()
+    assert not (tmp_path / "d.h5.halfwave-partial").exists()
 
 
 def test_a_run_that_begins_while_another_one_finishes_ends_well(tmp_path, monkeypatch):
@@ -258,7 +259,7 @@ def test_no_shards_are_done_where_there_is_no_directory(tmp_path):
 def test_shards_removed_by_hand_end_the_run(tmp_path):
     def remove(done, total):
         if done == total:
-            shutil.rmtree(tmp_path / "d.h5.partial", ignore_errors=True)
+            shutil.rmtree(tmp_path / "d.h5.halfwave-partial", ignore_errors=True)
 
     with pytest.raises(InputError, match="was removed"):
         generate(SMALL, tmp_path / "d.h5", **COUNTS, progress=remove)

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -40,6 +41,100 @@ def test_ply_in_every_encoding(tmp_path, form, real):
     np.testing.assert_allclose(read.vertices, mesh.vertices, atol=1e-6)
     np.testing.assert_array_equal(read.triangles, mesh.triangles)
     read.check_watertight()
+
+
+LETTERS = {"char": "b", "uchar": "B", "ushort": "H", "int": "i", "uint": "I", "float": "f", "double": "d"}
+FORMS = ["ascii", "binary_little_endian", "binary_big_endian"]
+
+
+def write_elements(path, form, elements):
+    """Any PLY file: elements as (name, properties as they are declared, rows with a tuple for each list)."""
+    order = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}[form]
+    header, body = ["ply", f"format {form} 1.0"], b""
+    for name, properties, rows in elements:
+        header += [f"element {name} {len(rows)}", *(f"property {declared}" for declared in properties)]
+        for row in rows:
+            numbers = []
+            for declared, value in zip(properties, row, strict=True):
+                kind, *types = declared.split()
+                numbers += (
+                    [(types[0], len(value)), *((types[1], v) for v in value)] if kind == "list" else [(kind, value)]
+                )
+            if order:
+                body += b"".join(struct.pack(order + LETTERS[kind], number) for kind, number in numbers)
+            else:
+                body += " ".join(repr(number) for _, number in numbers).encode() + b"\n"
+    path.write_bytes("\n".join([*header, "end_header", ""]).encode() + body)
+
+
+SQUARE = [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (1.0, 1.0, 0.5), (0.0, 1.0, 0.5)]
+HALVES = [(0, 1, 2), (0, 2, 3)]
+VERTICES = ("vertex", ["double x", "double y", "double z"], SQUARE)
+CORNERS = "list uchar int vertex_indices"
+LAYOUTS = {
+    "colour before the list": [VERTICES, ("face", ["uchar red", CORNERS], [(200, HALVES[0]), (3, HALVES[1])])],
+    "numbers around it": [
+        VERTICES, ("face", ["float a", CORNERS, "int b"], [(0.5 * i, t, 3) for i, t in enumerate(HALVES)]),
+    ],
+    "another list before it": [
+        VERTICES,
+        ("face", ["list uchar float texcoord", CORNERS], [((0.0,) * (4 * i), t) for i, t in enumerate(HALVES)]),
+    ],
+    "another list after it": [
+        VERTICES, ("face", [CORNERS, "list ushort char bits"], [(t, (3, 1, 2)) for t in HALVES]),
+    ],
+    "the other name, other types": [VERTICES, ("face", ["list int uint vertex_index"], [(t,) for t in HALVES])],
+    "coordinates in another order": [
+        ("vertex", ["uchar red", "float z", "list uchar int near", "double x", "double y"],
+         [(7, z, (1,) * i, x, y) for i, (x, y, z) in enumerate(SQUARE)]),
+        ("face", [CORNERS], [(t,) for t in HALVES]),
+    ],
+    "faces first, and other elements": [
+        ("camera", ["float f"], [(1.5,)]), ("face", [CORNERS], [(t,) for t in HALVES]),
+        ("strip", ["list int int vertex_indices"], [((0, 1, 2, 3, 1),)]), VERTICES,
+        ("edge", ["int vertex1", "int vertex2"], [(0, 1), (1, 2)]),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_whatever_else_a_ply_holds(tmp_path, layout, form):
+    write_elements(tmp_path / "m.ply", form, LAYOUTS[layout])
+    read = read_ply(tmp_path / "m.ply")
+    np.testing.assert_array_equal(read.vertices, SQUARE)
+    np.testing.assert_array_equal(read.triangles, HALVES)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("faces", "message"),
+    [
+        (("face", [CORNERS], [((0, 1, 2, 3),)]), "not triangles|not a PLY mesh of triangles"),
+        (("face", ["uchar red", CORNERS], [(1, (0, 1, 2)), (1, (0, 1))]), "not triangles|not a PLY mesh of triangles"),
+        (("face", ["list uchar float vertex_indices"], [((0, 1, 2),)]), "by float32 numbers; whole numbers"),
+        (("face", ["list uchar int corners"], [((0, 1, 2),)]), "no list vertex_indices or vertex_index"),
+        (("face", ["int vertex_indices"], [(0,)]), "no list vertex_indices or vertex_index"),
+        (("tristrips", ["list int int vertex_indices"], [((0, 1, 2),)]), "there are: vertex, tristrips"),
+        (("face", [CORNERS], []), "are expected"),
+        (("face", ["uchar red", CORNERS], [(1, (0, 1, 4))]), "vertices 0 .. 4; there are 4"),
+    ],
+)
+def test_other_faces_are_refused(tmp_path, form, faces, message):
+    write_elements(tmp_path / "m.ply", form, [VERTICES, faces])
+    with pytest.raises(InputError, match=message) as caught:
+        read_ply(tmp_path / "m.ply")
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).count("m.ply") == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_header_with_more_rows_than_bytes_is_refused(tmp_path, form):
+    path = tmp_path / "m.ply"
+    write_elements(path, form, LAYOUTS["colour before the list"])
+    path.write_bytes(path.read_bytes().replace(b"element face 2", b"element face 2000000000000"))
+    with pytest.raises(InputError, match=r"m\.ply is truncated .*2000000000000 rows in \d+ bytes"):
+        read_ply(path)
 
 
 @pytest.mark.parametrize("form", ["ascii", "binary_little_endian"])

@@ -272,7 +272,7 @@ def test_stride_and_resolution(tmp_path):
     strided = open_dataset(tmp_path / "d.npz", ReadOptions(stride=3))
     assert strided.grid == (4, 4)
     np.testing.assert_array_equal(strided.train[:][0][:, 0], x[:8, ::3, ::3])
-    finer = open_dataset(tmp_path / "d.npz", ReadOptions(resolution=23))
+    finer = open_dataset(tmp_path / "d.npz", ReadOptions(resolution=23, domain="box"))
     assert finer.grid == (23, 23)
     np.testing.assert_allclose(finer.train[0][1][0, ::2, 0], y[0, :, 0], atol=1e-6)
     np.testing.assert_allclose(finer.train[0][1][0, 1, 0], y[0, :2, 0].mean(), atol=1e-6)

@@ -3,8 +3,7 @@
 import pytest
 
 from halfwave.experiments.lab import Lab, Training
-from halfwave.experiments.problems import PROBLEMS, problem
-from halfwave.models.recipes import Recipe
+from halfwave.recipes import PROBLEMS, Recipe, problem
 
 TINY = Recipe(
     "tiny",

@@ -18,8 +18,8 @@ from halfwave.experiments import (
 from halfwave.experiments.budgets import epochs_of, navier_stokes
 from halfwave.experiments.experiment import SCALES
 from halfwave.experiments.methods import check_close, mean, with_deviation
-from halfwave.experiments.problems import PROBLEMS
 from halfwave.experiments.registry import get_experiment
+from halfwave.recipes import PROBLEMS
 
 GROUP = (
     "overview",

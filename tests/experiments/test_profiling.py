@@ -8,7 +8,7 @@ import torch
 
 from halfwave.errors import InputError
 from halfwave.experiments.profiling import PARTS, build_work, measure_memory, profile_work
-from halfwave.models.recipes import RECIPES, get_recipe
+from halfwave.recipes import get_recipe, recipes
 from halfwave.report.profile import draw_profile
 from halfwave.training.measures import measure, training_step
 
@@ -141,10 +141,10 @@ def test_point_clouds():
 
 def test_every_recipe_has_a_step():
     """Shapes only: nothing is run at the paper's sizes."""
-    for name, recipe in RECIPES.items():
+    for recipe in recipes():
         if recipe.model == "GINO":
             continue  # its bodies have to be made: see test_point_clouds
-        work = build_work(small(name), batch=1, grid=16)
+        work = build_work(small(recipe.name), batch=1, grid=16)
         assert work.batch[0].shape[0] == 1
 
 

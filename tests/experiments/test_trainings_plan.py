@@ -23,7 +23,7 @@ def test_trainings_are_counted_once_and_their_memory_is_what_training_takes(tmp_
 
 def test_point_clouds_are_planned_without_memory():
     from halfwave.experiments.plan import _plan
-    from halfwave.experiments.problems import problem
+    from halfwave.recipes import problem
 
     plan = _plan(Training(problem("car", "smoke"), "mixed"), {}, None)
     assert plan.steps == 8
@@ -32,7 +32,7 @@ def test_point_clouds_are_planned_without_memory():
 
 def test_seeds_share_the_count_of_a_step(monkeypatch):
     from halfwave.experiments import plan
-    from halfwave.experiments.problems import problem
+    from halfwave.recipes import problem
 
     counted, counts = [], {}
     measured = SimpleNamespace(peak_bytes=2)

@@ -7,7 +7,7 @@ import torch
 
 from halfwave.models import pointwise
 from halfwave.models.block import SKIPS, _block
-from halfwave.models.chain import Gelu, Mix, Run, Workspace, recomputed
+from halfwave.models.chain import Activate, Mix, Run, Workspace, recomputed
 from halfwave.models.pointwise import _whole, apply_pointwise
 from halfwave.numerics import Arithmetic, arithmetic_of, get_format
 
@@ -114,7 +114,7 @@ def test_a_workspace_makes_a_tensor_once_for_each_shape():
 
 def test_slices_of_one_shape_take_no_new_memory():
     run = Run(
-        (Mix("h", "x", 0), Gelu("y", "h")),
+        (Mix("h", "x", 0), Activate("y", "h")),
         arithmetic_of("fp32", "cpu"),
         [torch.randn(4, 4)],
         Workspace(torch.float32, torch.device("cpu")),

@@ -234,6 +234,7 @@ def test_a_tensor_that_is_two_operands_gets_each_gradient_once() -> None:
 
 def test_a_compiled_model_refuses_a_second_derivative() -> None:
     """The compiler has none: an error, never a wrong number."""
+    torch._dynamo.reset()  # or what other tests compiled may serve, eagerly
     model, x = _double("FNO 1-D")
     compiled = torch.compile(model, backend="aot_eager")
     (first,) = torch.autograd.grad(compiled(x).square().sum(), x, create_graph=True)

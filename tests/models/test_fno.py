@@ -1,13 +1,14 @@
 """The FNO: its gradient against float64, its policies, its grids."""
 
-import importlib
-
 import pytest
 import torch
 
 import halfwave as hw
 from halfwave.models import FNO, build_model, set_precision
+from halfwave.numerics import cpu_multiplies
 from halfwave.precision import Policy
+
+pytestmark = pytest.mark.hardware
 
 
 def _model(**options):
@@ -109,15 +110,14 @@ def test_bad_arguments_raise(call, message):
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
-def test_native_half_arithmetic(dtype, monkeypatch):
+def test_native_half_arithmetic(dtype):
     """What a device with half-precision products runs: operands and results of every product in the format."""
-    module = importlib.import_module("halfwave.numerics.arithmetic")
-    monkeypatch.setattr(module, "multiplies_natively", lambda *_: True)
     model = _model(precision=Policy.named("mixed", dtype=dtype))
-    assert "(native)" in repr(model)
     x = torch.randn(2, 1, 16, 16)
-    mixed = model(x)
-    mixed.square().mean().backward()
+    with cpu_multiplies(dtype):
+        assert "(native)" in repr(model)
+        mixed = model(x)
+        mixed.square().mean().backward()
     gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
     model.zero_grad()
     set_precision(model, "full")

@@ -7,13 +7,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import halfwave as hw
 from halfwave.models import pointwise
+from halfwave.numerics import on_threads
 
-
-@pytest.fixture
-def two_threads():
-    threads = torch.get_num_threads()
-    yield lambda: torch.set_num_threads(2)
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.hardware
 
 
 def model_and_field(precision, grid=(64, 64), batch=2):
@@ -32,16 +28,17 @@ def outputs(model, x):
 @pytest.mark.parametrize("precision", ["full", "mixed"])
 # A slice is one sample on the first grid and several on the second, where it is a batch of products already.
 @pytest.mark.parametrize("grid", [(64, 64), (25, 37)])
-def test_pieces_for_several_threads_change_nothing_but_the_last_bits(precision, grid, two_threads, monkeypatch):
+def test_pieces_for_several_threads_change_nothing_but_the_last_bits(precision, grid, monkeypatch):
     monkeypatch.setattr(pointwise, "SLICE_ELEMENTS", 16 * 4096)
     monkeypatch.setattr(pointwise, "SMALL_SLICE_ELEMENTS", 16 * 4096)
     model, x = model_and_field(precision, grid)
-    whole = outputs(model, x)
-    two_threads()
+    with on_threads(1):
+        whole = outputs(model, x)
     widths = set()
     product = torch.bmm
     monkeypatch.setattr(torch, "bmm", lambda a, b, **options: widths.add(b.shape[2]) or product(a, b, **options))
-    pieces = outputs(model, x)
+    with on_threads(2):
+        pieces = outputs(model, x)
     assert (pointwise.PIECE_POINTS in widths) == (grid == (64, 64))
     tolerance = 1e-5 if precision == "full" else 2e-2
     for a, b in zip(whole, pieces, strict=True):

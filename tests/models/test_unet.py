@@ -7,8 +7,8 @@ from torch import nn
 from halfwave.models import UNet, build_model, set_precision
 from halfwave.models.convolution import Convolution
 from halfwave.models.normalization import NormActivation
-from halfwave.models.recipes import get_recipe
 from halfwave.precision import Policy
+from halfwave.recipes import get_recipe
 
 
 def _model(**options):

@@ -5,6 +5,8 @@ import torch
 
 from halfwave.numerics import arithmetic_of
 
+pytestmark = pytest.mark.hardware
+
 
 @pytest.mark.parametrize("name", ["fp32", "tf32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"])
 def test_store_into_is_store(name):

@@ -12,13 +12,15 @@ import halfwave as hw
 from halfwave.data import Darcy, Normalizer
 from halfwave.errors import InputError
 from halfwave.models import set_precision
-from halfwave.numerics import hardware
+from halfwave.numerics import FORMATS, arithmetic_of, cpu_multiplies, multiplies_natively
 from halfwave.planner import Certificate
 from halfwave.planner.composed import GELU_ULPS
 from halfwave.planner.conv_bound import pipeline_of
 from halfwave.precision import Policy
 from halfwave.theory import Pipeline, bound_block
 from halfwave.training import Operator
+
+pytestmark = pytest.mark.hardware
 
 GRID, MODES, WIDTH = (24, 24), (8, 8), 8
 
@@ -53,9 +55,10 @@ def trained(data):
 
 
 @pytest.fixture
-def native(monkeypatch):
+def native():
     """Products in the half formats themselves, as on a CPU that has the instructions (torch computes them anywhere)."""
-    monkeypatch.setattr(hardware, "_cpu_has", lambda name: True)
+    with cpu_multiplies("bf16", "fp16"):
+        yield
 
 
 def _check(certificate):
@@ -68,6 +71,7 @@ def _check(certificate):
     assert 0 < certificate.precision_error <= certificate.output_bound
 
 
+@pytest.mark.usefixtures("hardware")
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_a_trained_darcy_model_stays_below_its_bounds(trained, data, dtype):
     certificate = hw.certify(trained, data[0][:3], Policy.named("mixed", dtype=dtype))
@@ -136,14 +140,14 @@ def _random_case(rng):
     return model, x, Policy(*formats, str(rng.choice(["none", "tanh", "hard-clip", "divide-10"])))
 
 
-def test_no_random_model_exceeds_its_bounds(monkeypatch):
+def test_no_random_model_exceeds_its_bounds():
     """Half of them with native products. 840 such models, in 100 s: at most 0.44 of a convolution's bound."""
     rng = np.random.default_rng(0)
     torch.manual_seed(0)
     compared, worst = 0, 0.0
     for case in range(40):
-        monkeypatch.setattr(hardware, "_cpu_has", lambda name, native=bool(case % 2): native)
-        certificate = hw.certify(*_random_case(rng))
+        with cpu_multiplies(*(("bf16", "fp16") if case % 2 else ())):
+            certificate = hw.certify(*_random_case(rng))
         blocks = [block for block in certificate.blocks if block.finite]
         assert certificate.holds
         compared += len(blocks)
@@ -200,6 +204,7 @@ def _norms(field):
     return np.sqrt((field**2).sum(axis=1).mean(axis=(1, 2)))
 
 
+@pytest.mark.usefixtures("hardware")
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_figures_of_the_verdict_by_an_independent_computation(trained, data, dtype):
     x = data[0][:3]
@@ -227,7 +232,7 @@ def test_figures_of_the_verdict_by_an_independent_computation(trained, data, dty
     matrices = (pairs[..., 0, :] + 1j * pairs[..., 1, :]).swapaxes(-1, -2)
     r2, ra = (max(np.linalg.norm(m, 2) for m in ms.reshape(-1, WIDTH, WIDTH)) for ms in (matrices, np.abs(matrices)))
     bound = bound_block(
-        Pipeline(dtype, dtype, dtype, dtype, "gemm", cast_every_step=hardware._cpu_has(dtype)),
+        Pipeline(dtype, dtype, dtype, dtype, "gemm", cast_every_step=multiplies_natively(FORMATS[dtype], "cpu")),
         grid=GRID, modes=MODES, in_channels=WIDTH, out_channels=WIDTH, r2=r2, ra=ra,
         norm=_norms(v).max(), bias=float(np.linalg.norm(weights["blocks.1.conv.bias"])),
     )  # fmt: skip
@@ -337,7 +342,7 @@ def test_backends_of_the_two_transforms_may_differ():
     conv = hw.SpectralConv(2, 2, (4, 4), backend="auto", precision=Policy("fp32", "fp16", "fp16", weights="fp16"))
     found = pipeline_of(conv, (512, 512), torch.device("cpu"))
     assert found.inverse_transform == "gemm"
-    plan = conv.transform.plan((512, 512), conv.policy.format("forward_transform"), torch.device("cpu"))
+    plan = conv.transform.plan((512, 512), arithmetic_of("fp32", "cpu"), torch.device("cpu"))
     assert found.transform == {"gemm": "gemm", "fft": "cast"}[plan.backend]
 
 
@@ -359,6 +364,34 @@ def test_gelu_is_as_accurate_as_assumed():
 def test_nonsense_is_refused(trained, model, x, message):
     with pytest.raises(InputError, match=message):
         hw.certify(model or trained, x, "mixed")
+
+
+def test_a_gino_is_refused_in_one_line():
+    model = hw.GINO(1, 1, fno_n_modes=(4, 4, 4), fno_hidden_channels=4, fno_n_layers=1)
+    for given in (model, torch.nn.Sequential(model)):
+        with pytest.raises(InputError, match=r"^a GINO takes point clouds: certify needs a model of fields on a grid$"):
+            hw.certify(given, torch.ones(1, 1, 8, 8, 8), "mixed")
+
+
+@pytest.mark.parametrize("factorization", [None, "cp"])
+def test_separable_weights_are_diagonal_matrices(factorization):
+    torch.manual_seed(4)
+    model = hw.FNO((4, 6), 1, 1, 6, n_layers=2, separable=True, factorization=factorization)
+    x = torch.randn(2, 1, 12, 10)
+    certificate = hw.certify(model, x, Policy.named("mixed", dtype="bf16"))
+    block, conv = certificate.blocks[1], copy.deepcopy(model.blocks[1].conv).double()
+    # As dense matrices diag(w_k), by numpy; all modes are on this grid.
+    w = np.moveaxis(conv.weight.dense().detach().numpy(), 0, -1).reshape(-1, 6)
+    assert block.r2 == pytest.approx(max(np.linalg.norm(np.diag(row), 2) for row in w), rel=1e-6)
+    assert block.ra == pytest.approx(block.r2)
+    assert block.conv_bound is None  # no theorem covers these weights
+    assert 0 < block.conv_error < 0.05 * block.conv_norm
+    exact, mixed = copy.deepcopy(model).double(), copy.deepcopy(model)
+    set_precision(exact, Policy.uniform("fp64"))
+    set_precision(mixed, Policy.named("mixed", dtype="bf16"))
+    with torch.no_grad():
+        error = (mixed(x).double() - exact(x.double())).numpy()
+    assert certificate.precision_error == pytest.approx(_norms(error).max(), rel=1e-9)
 
 
 def test_unknown_policy_is_refused(trained, data):

@@ -75,6 +75,7 @@ def _real_peak(model: nn.Module, inputs: Any, policy: hw.Policy, optimizer: Any 
     return measure(step, model, optimizer, [*call.values(), y]).peak_memory_bytes
 
 
+@pytest.mark.hardware
 @pytest.mark.parametrize("policy", NAMES)
 @pytest.mark.parametrize("case", CASES)
 def test_planned_peak_is_the_counted_one(case: str, policy: str) -> None:
@@ -84,6 +85,7 @@ def test_planned_peak_is_the_counted_one(case: str, policy: str) -> None:
     assert plan.peak_bytes == pytest.approx(_real_peak(model, inputs, hw.Policy.named(policy)), rel=0.01)
 
 
+@pytest.mark.hardware
 @pytest.mark.parametrize("dtype", ["fp16", "fp8_e4m3"])
 def test_other_formats(dtype: str) -> None:
     model = hw.FNO((12, 12), 1, 1, 12, n_layers=2)

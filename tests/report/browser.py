@@ -11,6 +11,7 @@ import shutil
 import subprocess
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+MISSING = "PAGE NOT LOOKED AT: no Chromium on PATH (Debian package `chromium`, see CONTRIBUTING)"
 WIDTHS = (375, 1280)
 _SCHEMES = {"dark": 0, "light": 1}
 

@@ -1,13 +1,13 @@
 """The page in a real headless Chromium: tables, pictures, no console messages, no overflow, light and dark."""
 
 import pytest
-from browser import CHROMIUM, WIDTHS, look_at
+from browser import CHROMIUM, MISSING, WIDTHS, look_at
 from made_up import evidence, panels
 
 from halfwave.report.evidence_page import evidence_page
 from halfwave.report.page import page
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -139,7 +139,12 @@ def test_a_picture_goes_with_its_result(tmp_path):
     stale.parent.mkdir()
     stale.write_bytes(b"old")
     gone = [finding for finding in evidence().findings if finding.name == "unet"]
-    EvidenceFiles(tmp_path / "page.html").write(Evidence("small", tuple(gone)))
+    files = EvidenceFiles(tmp_path / "page.html")
+    for _ in range(2):
+        files.write(Evidence("small", tuple(gone)))
+        assert stale.exists(), "no report has shown it: it is somebody else's"
+    files.markdown.write_text("![unet](plots/unet.png)")
+    files.write(Evidence("small", tuple(gone)))
     assert not stale.exists()
 
 

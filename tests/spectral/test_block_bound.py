@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
 from halfwave.theory import Pipeline, bound_block
+
+pytestmark = pytest.mark.hardware
 
 SIDES = st.integers(min_value=1, max_value=24)
 

@@ -4,9 +4,11 @@ import pytest
 import torch
 from neuralop.layers.spectral_convolution import SpectralConv as PeerConv
 
-from halfwave.numerics import FORMATS, arithmetic
+from halfwave.numerics import FORMATS, arithmetic, arithmetic_of
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
+
+pytestmark = pytest.mark.hardware
 
 GRIDS = [
     ((32,), (16,)),
@@ -69,7 +71,7 @@ def test_gradcheck_in_float64(grid, modes, backend):
     conv = SpectralConv(2, 3, modes, backend=backend, precision=Policy.uniform("fp64")).double()
     x = torch.randn(2, 2, *grid, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x, *_: conv(x), (x, *conv.parameters()), fast_mode=True)
-    fp64 = FORMATS["fp64"]
+    fp64 = arithmetic_of("fp64", "cpu")
     assert torch.autograd.gradgradcheck(lambda x: conv.transform.forward(x, fp64), (x,), fast_mode=True)
 
 
@@ -91,13 +93,11 @@ def test_half_formats_are_near_full(name, tolerance, backend):
 def test_block_settings_keep_each_stage_in_its_format(setting):
     _, conv, x = _pair((16, 16), (8, 8))
     conv.set_precision(Policy.block(setting, dtype="fp16"))
-    stages = ("forward_transform", "contraction", "inverse_transform")
     dtypes = {"F": torch.float32, "H": torch.float16}
-    formats = [conv.policy.format(stage) for stage in stages]
-    contraction = conv._arithmetic("contraction", x.device)
-    x_hat = conv.transform.forward(x, formats[0])
-    y_hat = conv.weight.contract(x_hat, conv.transform.weight_slices((16, 16)), contraction, contraction)
-    y = conv.transform.inverse(y_hat, (16, 16), (16, 16), formats[2])
+    roles = conv.resolved(x.device)
+    x_hat = conv.transform.forward(x, roles.forward_transform)
+    y_hat = conv.weight.contract(x_hat, conv.transform.weight_slices((16, 16)), roles.contraction, roles.contraction)
+    y = conv.transform.inverse(y_hat, (16, 16), (16, 16), roles.inverse_transform)
     assert [t.dtype for t in (x_hat, y_hat, y)] == [dtypes[letter] for letter in setting]
 
 
@@ -144,7 +144,7 @@ def test_gemm_stays_finite_and_right_at_the_end_of_fp16():
         y = conv(x)
         assert y.isfinite().all()
         assert _relative(y.float(), exact) < 6 * FORMATS["fp16"].unit_roundoff
-        constant = conv.transform.forward(torch.full((1, 1, 1024, 1024), 6e4), FORMATS["fp16"])
+        constant = conv.transform.forward(torch.full((1, 1, 1024, 1024), 6e4), arithmetic_of("fp16", "cpu"))
     assert constant.isfinite().all()
     assert constant[4, 0, 0, 0, 0].item() == pytest.approx(6e4, rel=1e-3), "the mean of a constant is the constant"
 

@@ -5,10 +5,12 @@ import math
 import pytest
 import torch
 
-from halfwave.numerics import FORMATS
+from halfwave.numerics import arithmetic_of
 from halfwave.spectral import FourierTransform, estimate_transform
 from halfwave.spectral.cost import RATES, cheaper_backend, fft_work, gemm_work
-from halfwave.spectral.modes import kept_modes
+from halfwave.spectral.modes import AxisModes, kept_modes
+
+pytestmark = pytest.mark.hardware
 
 
 def test_work_counted_by_hand():
@@ -38,11 +40,12 @@ def test_the_transform_takes_the_cheaper_one():
     for grid, modes in [((256, 256), (16, 16)), ((4096,), (4096,))]:
         transform = FourierTransform(modes)
         expected = estimate_transform(grid, modes).cheaper
-        assert transform.plan(grid, FORMATS["fp32"], torch.device("cpu")).backend == expected
+        assert transform.plan(grid, arithmetic_of("fp32", "cpu"), torch.device("cpu")).backend == expected
 
 
 def test_a_narrow_range_never_takes_the_fft():
-    assert cheaper_backend((4096,), (2049,), "fp16", "cpu") == "gemm"
+    modes = (AxisModes(4096, 0, 2049, 0),)
+    assert cheaper_backend(modes, arithmetic_of("fp16", "cpu"), torch.device("cpu")) == "gemm"
 
 
 def test_every_device_has_rates_for_every_arithmetic():

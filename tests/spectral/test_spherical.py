@@ -15,9 +15,11 @@ from halfwave.spectral import SpectralConv, SphericalTransform
 from halfwave.spectral.legendre import legendre_functions, quadrature
 from halfwave.spectral.spherical_gemm import analyse, synthesise
 
+pytestmark = pytest.mark.hardware
+
 KINDS = ["equiangular", "legendre-gauss"]
 SIZES = [((16, 32), (16, 32)), ((17, 30), (9, 20)), ((33, 64), (33, 66)), ((12, 11), (12, 12))]
-FP32 = FORMATS["fp32"]
+FP32, FP64, FP16 = (arithmetic(FORMATS[name], "cpu") for name in ("fp32", "fp64", "fp16"))
 
 
 def _relative(a, b):
@@ -103,13 +105,13 @@ def test_equals_torch_harmonics(grid, modes, backend, kind):
 def test_round_trip_of_band_limited_fields(kind, degrees, name, tolerance, backend):
     """Exact but for rounding; in half formats within four unit roundoffs, one for each rounded operand and result."""
     torch.manual_seed(0)
-    format, grid = FORMATS[name], (31, 62)
+    arith, grid = arithmetic(FORMATS[name], "cpu"), (31, 62)
     transform = SphericalTransform((degrees, 2 * degrees), kind, backend)
-    field = transform.inverse(_band_limited(transform, grid), grid, grid, FORMATS["fp64"])
-    x = field.to(format.storage)
-    back = transform.inverse(transform.forward(x, format), grid, grid, format)
-    limit = tolerance * format.unit_roundoff if format.half else tolerance
-    assert back.dtype is format.storage
+    field = transform.inverse(_band_limited(transform, grid), grid, grid, FP64)
+    x = field.to(arith.storage)
+    back = transform.inverse(transform.forward(x, arith), grid, grid, arith)
+    limit = tolerance * arith.format.unit_roundoff if arith.format.half else tolerance
+    assert back.dtype is arith.storage
     assert _relative(back.double(), field) < limit
 
 
@@ -118,9 +120,9 @@ def test_half_coefficients_stay_within_the_field():
     transform = SphericalTransform((32, 64))
     x = torch.full((1, 1, 64, 128), 6e4)
     x[..., ::2] *= -1
-    spectrum = transform.forward(x, FORMATS["fp16"])
+    spectrum = transform.forward(x, FP16)
     assert spectrum.isfinite().all()
-    assert transform.forward(torch.full_like(x, 6e4), FORMATS["fp16"])[0, 0, 0].item() == pytest.approx(6e4, rel=2e-3)
+    assert transform.forward(torch.full_like(x, 6e4), FP16)[0, 0, 0].item() == pytest.approx(6e4, rel=2e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -129,7 +131,7 @@ def test_inverse_on_another_grid_samples_the_same_function(kind, target):
     torch.manual_seed(0)
     transform = SphericalTransform((12, 24), kind)
     spectrum = _band_limited(transform, (24, 48))
-    moved = transform.inverse(spectrum, target, (24, 48), FORMATS["fp64"])
+    moved = transform.inverse(spectrum, target, (24, 48), FP64)
     assert moved.shape == (2, 3, *target)
     expected = InverseRealSHT(*target, 12, 12, grid=kind)(_as_complex(transform, spectrum, (24, 48), 2))
     assert _relative(moved, expected) < 1e-12
@@ -138,7 +140,7 @@ def test_inverse_on_another_grid_samples_the_same_function(kind, target):
 def test_a_coarse_grid_keeps_the_degrees_that_it_has():
     transform = SphericalTransform((12, 24))
     assert transform.kept((8, 10)) == (8, 6)
-    coarse = transform.inverse(_band_limited(transform, (24, 48)), (8, 10), (24, 48), FORMATS["fp64"])
+    coarse = transform.inverse(_band_limited(transform, (24, 48)), (8, 10), (24, 48), FP64)
     assert coarse.shape == (2, 3, 8, 10)
 
 
@@ -150,8 +152,7 @@ def test_gradcheck_in_float64(kind, backend):
     conv = SpectralConv(2, 3, (5, 8), transform=transform, precision=Policy.uniform("fp64")).double()
     x = torch.randn(2, 2, 6, 9, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x, *_: conv(x), (x, *conv.parameters()), fast_mode=True)
-    fp64 = FORMATS["fp64"]
-    assert torch.autograd.gradgradcheck(lambda x: transform.forward(x, fp64), (x,), fast_mode=True)
+    assert torch.autograd.gradgradcheck(lambda x: transform.forward(x, FP64), (x,), fast_mode=True)
 
 
 def test_slices_equal_one_piece(monkeypatch):
@@ -199,7 +200,7 @@ def test_half_formats_are_near_full(name, tolerance):
 def test_backends_are_the_same_linear_maps(weighting, longitudes, orders):
     """Both directions, both weightings, with the order W/2 that stands for itself alone."""
     torch.manual_seed(0)
-    place = ((12, longitudes), (12, orders), weighting, FORMATS["fp64"], torch.device("cpu"))
+    place = ((12, longitudes), (12, orders), weighting, FP64, torch.device("cpu"))
     gemm, fft = (SphericalTransform((12, 24), backend=name)._plan(*place) for name in ("gemm", "fft"))
     x = torch.randn(2, 3, 12, longitudes, dtype=torch.float64)
     spectrum = torch.randn_like(analyse(x, gemm))
@@ -208,9 +209,8 @@ def test_backends_are_the_same_linear_maps(weighting, longitudes, orders):
 
 
 def test_plan_says_what_it_does():
-    plan = SphericalTransform((8, 12)).plan((12, 24), FORMATS["fp16"], torch.device("cpu"))
-    how = arithmetic(FORMATS["fp16"], "cpu")
-    assert str(plan) == f"gemm transform of 12x24 equiangular points, 8 degrees, 6 orders in {how}"
+    plan = SphericalTransform((8, 12)).plan((12, 24), FP16, torch.device("cpu"))
+    assert str(plan) == f"gemm transform of 12x24 equiangular points, 8 degrees, 6 orders in {FP16}"
 
 
 def test_meta_device():

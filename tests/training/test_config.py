@@ -13,7 +13,7 @@ from halfwave.training.config import read_config
     ("values", "match"),
     [
         ({"epoch": 3}, "unknown field 'epoch': expected one of data, model"),
-        ({"precision": "double"}, "precision: unknown precision 'double': expected one of full, amp, half, mixed"),
+        ({"precision": "triple"}, "precision: unknown precision 'triple': expected one of full, amp, half, mixed"),
         ({"loss": "l7"}, "loss: Input should be 'l2' or 'h1', got 'l7'"),
         ({"epochs": 0}, "epochs: .*greater than or equal to 1, got 0"),
         ({"learning_rate": "fast"}, "learning_rate: .*, got 'fast'"),
@@ -62,6 +62,13 @@ def test_phases_must_make_sense():
         TrainConfig(data="d.h5", precision="schedule", phases=((0.5, "full"),)).build_schedule()
     with pytest.raises(InputError, match="expected precision=schedule"):
         TrainConfig(data="d.h5", precision="full", phases=((1.0, "full"),)).build_schedule()
+
+
+def test_a_dtype_that_is_not_half_is_refused_in_one_line():
+    for precision in ("mixed", "schedule"):
+        with pytest.raises(InputError, match="dtype fp32 is not half: precision 'mixed' takes one of"):
+            TrainConfig(data="d.h5", precision=precision, dtype="fp32").build_schedule()
+    assert TrainConfig(data="d.h5", precision="double").build_schedule().policy_at(0).name == "double"
 
 
 def test_differences_leave_out_what_may_change():

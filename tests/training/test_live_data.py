@@ -58,6 +58,7 @@ def test_other_live_data_is_another_run(settings, tmp_path):
     ("values", "message"),
     [
         ({"subsample": 2}, "subsample is for files: live:shallow-water is made while training"),
+        ({"domain": "torus"}, "domain is for files: live:shallow-water is made while training"),
         ({"test_data": "x.h5"}, "test_data is for files"),
         ({"steps": (0, 1)}, "steps is for files"),
         ({"data": "live:weather"}, "there is no dataset 'weather'; accepted: darcy"),

@@ -28,7 +28,7 @@ def test_a_run_keeps_them_for_resume_and_evaluation(config, tmp_path):
     assert kept.read_options() == asked.read_options()
     dataset = open_data(kept)
     assert dataset.grid == (5, 6)
-    found = evaluate(load(tmp_path / "model.safetensors"), dataset.test, dataset.metadata)
+    found = evaluate(load(tmp_path / "model.safetensors"), dataset.test)
     assert found["l2"] == pytest.approx(result.l2, rel=1e-5)
     with pytest.raises(InputError, match=r"other settings \(subsample: 2 -> 1\)"):
         train(asked.model_copy(update={"subsample": 1}), tmp_path, quiet=True)

@@ -10,7 +10,9 @@ from rich.console import Console
 from torch._dynamo.utils import counters
 
 from halfwave.data import open_dataset
+from halfwave.domains import Torus
 from halfwave.errors import InputError
+from halfwave.files import PARTIAL
 from halfwave.training import Operator, TrainConfig, evaluate, load, train, train_seeds
 from halfwave.training.directory import claimed
 from halfwave.training.evaluation import resample
@@ -66,7 +68,7 @@ def test_the_saved_model_needs_nothing_else(run):
     operator = load(run_dir / "model.safetensors")
     assert isinstance(operator, Operator)
     dataset = open_dataset(config.data)
-    errors = evaluate(operator, dataset.test, dataset.metadata)
+    errors = evaluate(operator, dataset.test)
     assert errors["l2"] == pytest.approx(result.l2, rel=1e-5)
     assert errors["h1"] == pytest.approx(result.h1, rel=1e-5)
 
@@ -142,22 +144,25 @@ def test_two_processes_do_not_train_in_one_directory(config, tmp_path):
 
 def test_a_run_without_a_checkpoint_may_change_its_settings_and_leaves_no_litter(config, tmp_path):
     (tmp_path / "state").mkdir()
-    litter = [tmp_path / ".metrics.csv.x1y2", tmp_path / "state" / ".at-0000000003.safetensors.x1y2"]
+    names = (f".metrics.csv.x1y2{PARTIAL}", f"state/.at-0000000003.safetensors.x1y2{PARTIAL}")
+    litter = [tmp_path / name for name in names]
     for path in litter:
         path.write_text("half written")
-    (tmp_path / "config.json").write_text('{"config": {"data": "other.h5"}}')
+    (tmp_path / "config.json").write_text('{"config": {"data": "other.h5"}, "data": {}, "environment": {}}')
     train(config, tmp_path, quiet=True)
     assert json.loads((tmp_path / "config.json").read_text())["config"]["data"] == config.data
     assert not any(path.exists() for path in litter)
 
 
-def test_resampling_takes_every_kth_point_or_interpolates_and_never_invents():
-    fields = torch.arange(64.0).reshape(1, 1, 8, 8)
-    assert torch.equal(resample(fields, 4), fields[..., ::2, ::2])
-    assert resample(fields, 6).shape == (1, 1, 6, 6)
-    assert resample(fields, None) is fields
+def test_a_coarser_test_grid_has_the_values_of_its_points_and_a_finer_one_is_refused():
+    """64 points of a sine on a torus, at 32 and at 24: the sine itself. (Cell centres would be 5% off.)"""
+    torus = Torus((1.0, 1.0))
+    fine, half, odd = (torch.sin(2 * math.pi * torch.arange(n) / n).expand(1, 1, n, n) for n in (64, 32, 24))
+    assert torch.equal(resample(fine, torus, 32), fine[..., ::2, ::2])
+    torch.testing.assert_close(resample(fine, torus, 32), half, atol=1e-6, rtol=0)
+    torch.testing.assert_close(resample(fine, torus, 24), odd, atol=1e-6, rtol=0)
     with pytest.raises(InputError, match="finer than the data"):
-        resample(fields, 16)
+        resample(fine, torus, 65)
 
 
 def test_errors_at_several_resolutions_come_with_the_result(config, tmp_path):

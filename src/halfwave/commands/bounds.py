@@ -20,7 +20,7 @@ from halfwave.files import write_json
 from halfwave.planner import Certificate, certify
 from halfwave.planner.observe import core_of
 from halfwave.precision import Policy
-from halfwave.report.bounds import draw_bounds
+from halfwave.report.bounds import draw_bounds, is_result
 from halfwave.training import load
 from halfwave.training.config import read_config
 
@@ -62,7 +62,7 @@ class Bounds:
     samples: int = 4
     """Test samples that --data and --run look at."""
     plot: Path | None = None
-    """Draw bounds and measurements over resolution: a PNG."""
+    """Draw bounds and measurements over resolution: a PNG, and its numbers beside it (.json)."""
     json: bool = False
     """Print one JSON object instead of words."""
 
@@ -84,8 +84,8 @@ class Bounds:
     def _check(self) -> None:
         if self.samples < 1:
             raise UsageError(f"--samples must be at least 1, got {self.samples}")
-        if self.plot is not None and self.plot.suffix.lower() != ".png":
-            raise UsageError(f"--plot writes a PNG: expected a name that ends in .png, got {self.plot}")
+        if self.plot is not None:
+            _check_plot(self.plot)
         given = {f.name for f in fields(self) if getattr(self, f.name) != f.default}
         for names, allowed, where in (
             (("precision", "dtype"), self.run_path is not None, "belongs to --run"),
@@ -138,6 +138,14 @@ class Bounds:
         write_json(source, result)
         draw_bounds(source, target)
         log_console().print(f"{target}, numbers in {source}", soft_wrap=True)
+
+
+def _check_plot(plot: Path) -> None:
+    if plot.suffix.lower() != ".png":
+        raise UsageError(f"--plot writes a PNG: expected a name that ends in .png, got {plot}")
+    numbers = plot.with_suffix(".json")
+    if numbers.exists() and not is_result(numbers):
+        raise InputError(f"cannot write {numbers}, the numbers of --plot {plot}: it holds something else")
 
 
 def _own_data(path: Path) -> Path:

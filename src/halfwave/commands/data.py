@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,10 @@ from tyro.conf import Positional
 from halfwave.commands.common import as_usage, log_console, parse_pairs, progress_of, results_console
 from halfwave.data import Generator, build_generator, generate
 from halfwave.data.preview import save_preview
+from halfwave.errors import UsageError
+from halfwave.numerics import core_count
+
+_PICTURE = ".png"
 
 
 @dataclass
@@ -20,7 +23,7 @@ class Data:
     name: Positional[str]
     """darcy, navier-stokes, shallow-water, car or ahmed."""
     out: Path | None = None
-    """File to write; by default data/NAME-RESOLUTION.h5."""
+    """File to write, with a preview beside it (.png); by default data/NAME-RESOLUTION.h5."""
     n_train: int = 1000
     """Training samples."""
     n_test: int = 200
@@ -29,7 +32,7 @@ class Data:
     """Points a side (of a body: in all); by default the paper's."""
     seed: int = 0
     """Sample i depends on the seed and i alone."""
-    workers: int = os.cpu_count() or 1
+    workers: int = core_count()
     """Processes; any number gives the same file."""
     parameters: tuple[str, ...] = ()
     """Further parameters of the problem as KEY=VALUE, such as dim=3."""
@@ -40,8 +43,10 @@ class Data:
         given = parse_pairs(self.parameters, "--parameters")
         generator = as_usage(lambda: build_generator(self.name, resolution=self.resolution, **given))
         out = self.out or default_path(generator)
+        if out.suffix == _PICTURE:
+            raise UsageError(f"--out is {out}: expected another ending, as the preview of NAME.h5 is NAME{_PICTURE}")
         make_dataset(generator, out, self.n_train, self.n_test, self.seed, self.workers, self.force)
-        picture = save_preview(out, out.with_suffix(".png"))
+        picture = save_preview(out, out.with_suffix(_PICTURE))
         results_console().print(
             f"{out}: {self.n_train} train and {self.n_test} test samples; preview: {picture}", soft_wrap=True
         )

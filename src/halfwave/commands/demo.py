@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from halfwave.commands.common import log_console, results_console
 from halfwave.commands.data import make_dataset
 from halfwave.data import Dataset, build_generator, open_dataset
 from halfwave.files import make_directory, write_json, written_aside
-from halfwave.models.recipes import Recipe, get_recipe
-from halfwave.numerics import describe_cpu
+from halfwave.numerics import core_count, describe_cpu
+from halfwave.recipes import Recipe, get_recipe
 from halfwave.report.demo import write_fields_figure, write_page
 from halfwave.training import RunResult, TrainConfig, load, train
 from halfwave.training.comparison import compare_steps
@@ -32,7 +31,7 @@ class Demo:
     """Where runs, summary.json, report.html and fields.png go."""
     seed: int = 0
     """Both runs start from the same weights and see the same batches."""
-    workers: int = os.cpu_count() or 1
+    workers: int = core_count()
     """Processes that make the data."""
 
     def run(self) -> None:

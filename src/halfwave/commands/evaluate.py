@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.table import Table
 from torch import nn
 from tyro.conf import Positional
 
-from halfwave.commands.common import model_file, results_console
+from halfwave.commands.common import as_usage, model_file, results_console
 from halfwave.data import PointDataset, ReadOptions, open_any
+from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
 from halfwave.models import set_precision
-from halfwave.precision import NAMES, Policy
+from halfwave.precision import PRECISIONS, Policy
 from halfwave.training import evaluate, load
 from halfwave.training.cloud_samples import CloudSamples
 from halfwave.training.config import read_config
-from halfwave.training.evaluation import Samples
 from halfwave.training.problem import AnyDataset, open_data
+from halfwave.training.samples import Samples
+from halfwave.training.saving import read_extra
 
 
 @dataclass
@@ -34,16 +36,18 @@ class Evaluate:
     """Keep every n-th point of each axis, or of a point cloud."""
     resolution: int | None = None
     """Points a side: a coarser grid than the file's."""
+    domain: str | None = None
+    """Domain of a file that declares none (torus, box, box-cells, sphere, ...); by default that of the run's data."""
     precision: str | None = None
-    """Evaluate under another policy: full, amp, half, mixed."""
+    """Evaluate under another policy: full, amp, half, mixed, double."""
     batch_size: int = 8
     """Samples at a time."""
     json: bool = False
     """Print one JSON object instead of a table."""
 
     def run(self) -> None:
-        if self.precision is not None and self.precision not in NAMES:
-            raise UsageError(f"unknown precision {self.precision!r}: expected one of {', '.join(NAMES)}")
+        if self.precision is not None and self.precision not in PRECISIONS:
+            raise UsageError(f"unknown precision {self.precision!r}: expected one of {', '.join(PRECISIONS)}")
         if self.batch_size < 1:
             raise UsageError(f"--batch-size must be at least 1, got {self.batch_size}")
         model = load(model_file(self.run_path))
@@ -51,24 +55,40 @@ class Evaluate:
             set_precision(model, Policy.named(self.precision))
         dataset = self._open()
         split, grid = self._split(model, dataset)
-        found = evaluate(model, split, dataset.metadata, batch_size=self.batch_size, resolution=self.resolution)
-        h1 = {"h1": None} if isinstance(dataset, PointDataset) else {}  # not defined there
-        self._print({"data": str(dataset.path), "grid": grid, "samples": dataset.n_test, **found, **h1})
+        found = evaluate(model, split, batch_size=self.batch_size, resolution=self.resolution)
+        known = {"data": str(dataset.path), "grid": grid, "samples": dataset.n_test}
+        errors = {"l2": None, "h1": None, "zero_targets": 0, **found}  # H1 is not defined everywhere
+        self._print({**known, **errors, "domain": dataset.placement.to_dict()})
+        if not self.json:
+            self._remark(dataset, int(errors["zero_targets"] or 0))
 
     def _open(self) -> AnyDataset:
         """The file given, or the run's own data, read as in the run unless another grid is asked for."""
         if self.subsample is not None and self.subsample < 1:
             raise UsageError(f"--subsample must be at least 1, got {self.subsample}")
         if self.data is not None:
-            return open_any(self.data, ReadOptions(stride=self.subsample or 1))
+            return self._open_file(self.data)
         if not self.run_path.is_dir():
             raise UsageError("a model file does not know its data: give --data FILE")
         config = read_config(self.run_path / "config.json")
+        if self.domain is not None:
+            config = config.model_copy(update={"domain": self.domain})
         if config.is_live or (self.subsample is None and self.resolution is None):
             if self.subsample is not None:
                 raise UsageError("--subsample is for files: this run has live data, give --data FILE")
             return open_data(config)
         return open_data(config.model_copy(update={"subsample": self.subsample or 1, "resolution": None}))
+
+    def _open_file(self, data: Path) -> AnyDataset:
+        """Another file than the run's; where it declares no domain, that of the run's own data serves."""
+        options = as_usage(lambda: ReadOptions(stride=self.subsample or 1, domain=self.domain))
+        dataset = open_any(data, options)
+        known = read_extra(model_file(self.run_path)).get("data", {}).get("domain")
+        if known is None or dataset.placement.origin != "default":
+            return dataset
+        domain = domain_from_dict({name: value for name, value in known.items() if name != "origin"})
+        fits = len(domain.axes) == len(dataset.domain.axes)
+        return open_any(data, replace(options, domain=name_of(domain))) if fits else dataset
 
     def _split(self, model: nn.Module, dataset: AnyDataset) -> tuple[Samples, str]:
         """The test split as the model takes it, and the grid in words."""
@@ -85,6 +105,14 @@ class Evaluate:
         if self.resolution is not None:
             raise UsageError("--resolution is for fields on a grid: point clouds have none, give --subsample")
         return CloudSamples(dataset.test, encoder), f"latent {'x'.join([str(encoder.resolution)] * 3)}"
+
+    def _remark(self, dataset: AnyDataset, zeros: int) -> None:
+        """What a reader of the figures must know: on which domain they are, and of how many samples."""
+        console = results_console()
+        if dataset.placement.origin == "default":
+            console.print(f"domain: {dataset.domain}, as {dataset.path.name} declares none (--domain)", soft_wrap=True)
+        if zeros:
+            console.print(f"{zeros} of {dataset.n_test} targets are zero: left out of the mean errors", soft_wrap=True)
 
     def _print(self, values: dict[str, object]) -> None:
         if self.json:

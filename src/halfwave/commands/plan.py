@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +12,13 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.errors import UsageError
-from halfwave.models.recipes import get_recipe
+from halfwave.numerics import memory_bytes
 from halfwave.planner import Roofline, Stopwatch, get_device
 from halfwave.planner.paper_memory import PaperRow, paper_tables
 from halfwave.planner.roofline import Clock
 from halfwave.planner.sizes import format_bytes, parse_bytes
 from halfwave.planner.verdicts import Verdict, judge
+from halfwave.recipes import get_recipe
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Plan:
             given = self.device_memory
             return device.kind, device.memory if given is None else self._memory(given), Roofline(device), device.name
         kind = "cuda" if torch.cuda.is_available() else "cpu"
-        present = torch.cuda.mem_get_info()[1] if kind == "cuda" else _physical_memory()
+        present = torch.cuda.mem_get_info()[1] if kind == "cuda" else memory_bytes()
         memory = present if self.device_memory is None else self._memory(self.device_memory)
         return kind, memory, Stopwatch(kind), "this machine"
 
@@ -162,7 +162,3 @@ def paper_table(name: str, rows: list[PaperRow]) -> Table:
             f"{row.planned_ratio:.2f}",
         )
     return table
-
-
-def _physical_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -14,6 +14,7 @@ from halfwave.commands.evaluate import check_fits
 from halfwave.data.cloud_files import CloudWriter, open_clouds
 from halfwave.data.fields import FieldWriter, open_fields
 from halfwave.errors import UsageError
+from halfwave.files import check_no_input
 from halfwave.models import unpack_points
 from halfwave.training import load
 from halfwave.training.cloud_encoder import CloudEncoder
@@ -35,7 +36,9 @@ class Predict:
     def run(self) -> None:
         if self.batch_size < 1:
             raise UsageError(f"--batch-size must be at least 1, got {self.batch_size}")
-        model = load(model_file(self.run_path))
+        file = model_file(self.run_path)
+        check_no_input(self.output, self.input, file)
+        model = load(file)
         encoder = getattr(model, "encoder", None)
         if encoder is not None:
             self._predict_clouds(model, encoder)

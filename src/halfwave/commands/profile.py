@@ -14,8 +14,8 @@ from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.errors import UsageError
 from halfwave.experiments.profiling import build_work, profile_work
 from halfwave.files import make_directory, write_json
-from halfwave.models.recipes import get_recipe
 from halfwave.precision import Policy
+from halfwave.recipes import get_recipe
 from halfwave.report.profile import draw_profile
 
 _ROWS = 12

@@ -11,7 +11,8 @@ from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import Scale, check_scale
 from halfwave.experiments.gather import command_for, gather, scales_present
-from halfwave.experiments.registry import NAMES, get_experiment
+from halfwave.experiments.registry import experiment_names, get_experiment
+from halfwave.files import check_no_input
 from halfwave.report.evidence import SIGNS, Evidence
 from halfwave.report.evidence_files import EvidenceFiles
 
@@ -30,11 +31,14 @@ class Report:
     """The page (.html), or a folder for report.html; .md, .csv and plots/ go beside it. RESULTS/SCALE without it."""
 
     def run(self) -> None:
-        experiments = [get_experiment(name) for name in NAMES]
+        experiments = [get_experiment(name) for name in experiment_names()]
         present = scales_present(experiments, self.results)
         scale = self._scale(present)
         evidence = gather(experiments, scale, self.results)
         files = EvidenceFiles(self._page(scale))
+        read = [self.results / scale / f"{name}{suffix}" for name in experiment_names() for suffix in (".csv", ".json")]
+        for written in (files.page, files.markdown, files.table):
+            check_no_input(written, *read)
         files.write(evidence)
         log = log_console()
         for finding in evidence.untrusted:

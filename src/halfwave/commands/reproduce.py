@@ -14,7 +14,7 @@ from halfwave.commands.common import as_usage, log_console, progress_of, results
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import SCALES, Experiment, Scale, check_scale
 from halfwave.experiments.plan import plan_trainings
-from halfwave.experiments.registry import NAMES, get_experiment
+from halfwave.experiments.registry import experiment_names, get_experiment
 from halfwave.experiments.results import Results, read_results
 from halfwave.experiments.runner import run, summarise
 from halfwave.report.summary import Summary, text_of
@@ -41,7 +41,7 @@ class Reproduce:
         if not self.name:
             results_console().print(self._list())
             return
-        names = NAMES if self.name == ALL else [self.name]
+        names = experiment_names() if self.name == ALL else [self.name]
         experiments = as_usage(lambda: [get_experiment(name) for name in names])
         if scale == "paper":
             log_console().print(str(plan_trainings(experiments, scale)), soft_wrap=True, markup=False)
@@ -67,7 +67,7 @@ class Reproduce:
 
     def _list(self) -> Table:
         table = Table("name", "question", *SCALES, title="tables and figures of the paper")
-        for name in NAMES:
+        for name in experiment_names():
             experiment = get_experiment(name)
             states = [_state(experiment, scale, self.out) for scale in SCALES]
             table.add_row(name, escape(experiment.question), *map(escape, states))

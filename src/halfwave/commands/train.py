@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
@@ -15,7 +14,8 @@ from halfwave.data import Generator, build_generator
 from halfwave.errors import InputError, UsageError
 from halfwave.files import read_json
 from halfwave.heap import keep_freed_blocks
-from halfwave.models.recipes import RECIPES, Recipe, get_recipe
+from halfwave.numerics import core_count
+from halfwave.recipes import Recipe, get_recipe, recipes
 from halfwave.training import TrainConfig, train, train_seeds
 from halfwave.training.config import LIVE, PLANNED
 
@@ -63,7 +63,7 @@ class TrainBase:
             raise KeyboardInterrupt
         results_console().print(
             f"{out}: {result.status} after {result.epochs} epochs, test L2 {_text(result.l2)}, H1 {_text(result.h1)}, "
-            f"{_text(result.samples_per_second)} samples/s",
+            f"{_text(result.samples_per_second)} samples/s{_left_out(result.zero_targets)}",
             soft_wrap=True,
         )
 
@@ -95,6 +95,10 @@ def _report_seeds(out: Path, summary: dict[str, Any]) -> None:
         f"test {name.upper()} {_text(summary[name]['mean'])} +- {_text(summary[name]['std'])}" for name in ("l2", "h1")
     )
     results_console().print(f"{out}: {len(summary['seeds'])} seeds, {figures}", soft_wrap=True)
+
+
+def _left_out(zeros: int) -> str:
+    return f"; {zeros} test targets are zero: left out of the errors" if zeros else ""
 
 
 def _text(value: float | None) -> str:
@@ -131,7 +135,7 @@ def recipe_data(recipe: Recipe) -> Path:
     if not path.exists():
         log_console().print(f"no --data given: making the data of {recipe.name} by `{command}`", soft_wrap=True)
     try:
-        return make_dataset(generator, path, recipe.n_train, recipe.n_test, 0, os.cpu_count() or 1)
+        return make_dataset(generator, path, recipe.n_train, recipe.n_test, 0, core_count())
     except InputError as error:
         if not path.exists():
             raise
@@ -145,9 +149,11 @@ def _generator(recipe: Recipe) -> Generator:
 
 
 def _path(recipe: Recipe, generator: Generator) -> Path:
-    """The default one with the numbers of samples, where they are not the recipe's own."""
+    """The default one with the numbers of samples, where they are not the recipe's own; of an experiment its name."""
+    own = get_recipe(recipe.name)
     path = default_path(generator)
-    own = RECIPES[recipe.name]
+    if recipe.scale in ("smoke", "small"):
+        path = path.with_name(f"{recipe.name}{path.suffix}")
     if (recipe.n_train, recipe.n_test) == (own.n_train, own.n_test):
         return path
     return path.with_name(f"{path.stem}-{recipe.n_train}-{recipe.n_test}{path.suffix}")
@@ -157,7 +163,9 @@ def _command(recipe: Recipe, generator: Generator) -> str:
     """The command that makes the same file."""
     size = getattr(generator, "resolution", getattr(generator, "points", None))
     counts = f"--n-train {recipe.n_train} --n-test {recipe.n_test}"
-    return f"halfwave data {recipe.generator} --resolution {size} {counts} --out {_path(recipe, generator)}"
+    rest = [f"{name}={value}" for name, value in recipe.parameters.items() if name not in ("resolution", "points")]
+    parameters = f"--parameters {' '.join(rest)} " if rest else ""
+    return f"halfwave data {recipe.generator} --resolution {size} {parameters}{counts} --out {_path(recipe, generator)}"
 
 
 def _build_command() -> type:
@@ -167,8 +175,13 @@ def _build_command() -> type:
         for name, info in _options().items()
     ]
     command = make_dataclass("Train", options, bases=(TrainBase,))
-    listed = "\n".join(f"  {recipe.name}: {recipe.title}" for recipe in RECIPES.values())
-    command.__doc__ = f"Train a model by a recipe; every setting can be changed by an option.\n\nRecipes:\n{listed}"
+    listed = "\n".join(
+        f"  {recipe.name}: {recipe.title}" for recipe in recipes() if recipe.scale not in ("smoke", "small")
+    )
+    command.__doc__ = (
+        "Train a model by a recipe; every setting can be changed by an option.\n\n"
+        f"Recipes (and each problem at the scales of `reproduce`, such as darcy-small):\n{listed}"
+    )
     return command
 
 

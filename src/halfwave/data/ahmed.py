@@ -12,6 +12,7 @@ import numpy as np
 from halfwave.data.body_flow import SOLVER, mesh_size, surface_sample
 from halfwave.data.generator import Arrays, sample_rng
 from halfwave.data.lofted_body import LoftedBody
+from halfwave.domains import Cloud
 
 STANDARD = {"slant_angle": 25.0, "length": 1.044, "width": 0.389, "height": 0.288, "clearance": 0.05}
 """The body of Ahmed, Ramm and Faltin (1984): degrees and metres."""
@@ -45,9 +46,14 @@ class Ahmed:
 
     name: ClassVar[str] = "ahmed"
     chunk: ClassVar[int] = 1
+    channels: ClassVar[tuple[int, int]] = (0, 1)
 
     def __post_init__(self) -> None:
         mesh_size(self.points)
+
+    @property
+    def domain(self) -> Cloud:
+        return Cloud()
 
     def describe(self) -> dict[str, Any]:
         return {

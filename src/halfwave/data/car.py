@@ -11,6 +11,7 @@ import numpy as np
 from halfwave.data.body_flow import SOLVER, mesh_size, surface_sample
 from halfwave.data.generator import Arrays, sample_rng
 from halfwave.data.lofted_body import LoftedBody
+from halfwave.domains import Cloud
 from halfwave.errors import InputError
 
 RANGES: dict[str, tuple[float, float]] = {
@@ -43,11 +44,16 @@ class Car:
 
     name: ClassVar[str] = "car"
     chunk: ClassVar[int] = 1
+    channels: ClassVar[tuple[int, int]] = (0, 1)
 
     def __post_init__(self) -> None:
         mesh_size(self.points)
         if self.speed <= 0:
             raise InputError(f"speed is {self.speed}; it must be positive")
+
+    @property
+    def domain(self) -> Cloud:
+        return Cloud()
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -11,6 +11,7 @@ import numpy as np
 from halfwave.data.elliptic import solve_elliptic
 from halfwave.data.generator import Arrays, sample_rng
 from halfwave.data.random_fields import GaussianField
+from halfwave.domains import Box
 from halfwave.errors import InputError
 
 
@@ -32,6 +33,7 @@ class Darcy:
 
     name: ClassVar[str] = "darcy"
     chunk: ClassVar[int] = 16
+    channels: ClassVar[tuple[int, int]] = (1, 1)
 
     def __post_init__(self) -> None:
         if self.dim not in (1, 2, 3):
@@ -46,6 +48,10 @@ class Darcy:
         """The random field whose sign chooses the material."""
         modes = {1: 256, 2: 128, 3: 64}[self.dim]
         return GaussianField(self.dim, alpha=2.0, tau=3.0, boundary="neumann", modes=modes, zero_mean=True)
+
+    @property
+    def domain(self) -> Box:
+        return Box((1.0,) * self.dim, "nodes")
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from halfwave.data.arrays import PairSource
+from halfwave.data.placement import Placement
+from halfwave.domains import Domain
 from halfwave.errors import InputError
 
 Index = int | slice | Sequence[int] | np.ndarray | Tensor
@@ -24,8 +26,8 @@ class Split:
     Values are float32 tensors, read from the file at that moment, and refused when they hold NaN or infinity.
     """
 
-    def __init__(self, path: Path, name: str, source: PairSource) -> None:
-        self.path, self.name = path, name
+    def __init__(self, path: Path, name: str, source: PairSource, domain: Domain) -> None:
+        self.path, self.name, self.domain = path, name, domain
         self._source = source
         self._x_shape, self._y_shape = source.shapes
         check_shapes(path, name, source)
@@ -50,6 +52,10 @@ class Split:
         x_values, y_values = self._source.read(indices)
         x, y = self._checked("x", x_values, indices), self._checked("y", y_values, indices)
         return (x[0], y[0]) if single else (x, y)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin an epoch: the samples of a file are the same in each, those of a `LiveSplit` are not."""
+        return
 
     def _checked(self, which: str, values: np.ndarray, indices: np.ndarray) -> Tensor:
         values = np.ascontiguousarray(values, dtype=np.float32)
@@ -99,6 +105,7 @@ class Dataset:
 
     path: Path
     metadata: dict[str, Any]
+    placement: Placement
     train: Split
     test: Split
 
@@ -107,6 +114,11 @@ class Dataset:
             found = (split.in_channels, split.out_channels, len(split.grid))
             if found != (self.in_channels, self.out_channels, len(self.grid)):
                 raise InputError(f"{self.path}: train and test do not fit together: {self.train!r}, {self.test!r}")
+
+    @property
+    def domain(self) -> Domain:
+        """Where its fields live."""
+        return self.placement.domain
 
     @property
     def n_train(self) -> int:

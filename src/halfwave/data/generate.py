@@ -15,12 +15,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from halfwave.data.generator import Generator
 from halfwave.data.store import ShardStore, Task, plan_tasks, read_metadata
 from halfwave.errors import InputError
-from halfwave.threads import one_thread
+from halfwave.numerics import on_threads
 
 FORMAT_VERSION = 1
 Progress = Callable[[int, int], None]
@@ -43,8 +41,8 @@ def generate(
 
     Sample i of a split depends on (seed, split, i) alone, so the arrays are the same for any number of workers, ranks
     (`RANK` and `WORLD_SIZE` as torchrun sets them, one shared file system) and interruptions: finished samples wait in
-    `<path>.partial` and the same call resumes there. A finished file of the same data is reused, another is refused
-    unless `force`. `progress(done, total)` is called with numbers of samples.
+    `<path>.halfwave-partial` and the same call resumes there. A finished file of the same data is reused, another is
+    refused unless `force`. `progress(done, total)` is called with numbers of samples.
     """
     path = Path(path)
     _check_arguments(path, n_train, n_test, seed, workers, force)
@@ -66,18 +64,28 @@ def generate(
         return path
     tasks = plan_tasks({"train": n_train, "test": n_test}, generator.chunk)
     rank, ranks = _rank()
+    beside = {"domain": generator.domain.to_dict(), "version": _version()}
     report = _reporter(store, tasks, progress)
     _run(generator, store, tasks[rank::ranks], seed, workers, report)
     if rank == 0:
-        _finish(store, tasks, metadata, report)
+        _finish(store, tasks, metadata, beside, report)
     else:
         _wait(lambda: _same_data(read_metadata(path), metadata), report=None)
         store.discard()  # this rank may have made the directory anew after rank 0 had finished
     return path
 
 
-def _finish(store: ShardStore, tasks: list[Task], metadata: dict[str, Any], report: Callable[[], None]) -> None:
-    """Assemble the file when all samples are there, unless another run of the same call does so first."""
+def _finish(
+    store: ShardStore,
+    tasks: list[Task],
+    metadata: dict[str, Any],
+    beside: dict[str, Any],
+    report: Callable[[], None],
+) -> None:
+    """Assemble the file when all samples are there, unless another run of the same call does so first.
+
+    `metadata` tells the data from others; what is `beside` them a file of an older version may lack.
+    """
 
     def finished() -> bool:
         return _same_data(read_metadata(store.path), metadata)
@@ -94,7 +102,7 @@ def _finish(store: ShardStore, tasks: list[Task], metadata: dict[str, Any], repo
     _wait(ready, report)
     try:
         if not finished():
-            store.assemble(tasks, {**metadata, "version": _version()})
+            store.assemble(tasks, {**metadata, **beside})
     except (InputError, FileNotFoundError):
         if not finished():  # the other run has not taken the shards away: the error is real
             raise
@@ -167,7 +175,7 @@ def _run(
     if workers > 1:
         _run_processes(generator, store, missing, seed, workers, report)
         return
-    with one_thread():
+    with on_threads(1):
         for task in missing:
             _make(generator, store, task, seed)
             report()
@@ -226,14 +234,14 @@ def _check_workers(running: list[_Worker]) -> None:
 
 def _work(generator: Generator, store: ShardStore, tasks: list[Task], seed: int, failures: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    torch.set_num_threads(1)
     parent = multiprocessing.parent_process()
     assert parent is not None
     try:
-        for task in tasks:
-            if not parent.is_alive():
-                return  # it was killed; whoever resumes will make the rest
-            _make(generator, store, task, seed)
+        with on_threads(1):
+            for task in tasks:
+                if not parent.is_alive():
+                    return  # it was killed; whoever resumes will make the rest
+                _make(generator, store, task, seed)
     except Exception as error:
         failures.send(error if isinstance(error, InputError) else f"{type(error).__name__}: {error}")
         raise SystemExit(1) from error

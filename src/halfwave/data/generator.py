@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from halfwave.domains import Domain
 from halfwave.errors import InputError
 
 SPLITS = ("train", "test")
@@ -27,6 +28,14 @@ class Generator(Protocol):
     chunk: ClassVar[int]
     """Samples that are made and saved together: about a second of work, the most that an interruption loses."""
 
+    channels: ClassVar[tuple[int, int]]
+    """Channels of `x` and `y`; of a cloud none and one, as its points are no field."""
+
+    @property
+    def domain(self) -> Domain:
+        """Where the fields or points of its samples live."""
+        ...
+
     def describe(self) -> dict[str, Any]:
         """Equation, parameters, solver and resolution, as JSON values for the file's metadata."""
         ...
@@ -34,6 +43,14 @@ class Generator(Protocol):
     def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
         """The named arrays of each sample: `x` and `y` (C x grid, float32), or those of a point cloud."""
         ...
+
+
+def sample_shapes(generator: Generator) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes (C, *grid) of one sample's `x` and `y`, known without solving; InputError for point clouds."""
+    if not generator.domain.has_grid:
+        raise InputError(f"{generator.name} has point clouds, whose shapes are known only when they are made")
+    grid = generator.domain.grid(generator.resolution)  # type: ignore[attr-defined]
+    return (generator.channels[0], *grid), (generator.channels[1], *grid)
 
 
 def sample_rng(seed: int, split: str, index: int) -> np.random.Generator:

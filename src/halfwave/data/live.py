@@ -9,6 +9,7 @@ import numpy as np
 
 from halfwave.data.dataset import Dataset, Split
 from halfwave.data.generator import SPLITS, Generator
+from halfwave.data.placement import Placement
 from halfwave.errors import InputError
 
 
@@ -38,7 +39,7 @@ class LiveSplit(Split):
     """A split that is another one in each epoch."""
 
     def __init__(self, path: Path, source: LiveSource) -> None:
-        super().__init__(path, source.split, source)
+        super().__init__(path, source.split, source, source.generator.domain)
         self.live = source
 
     def set_epoch(self, epoch: int) -> None:
@@ -65,6 +66,7 @@ def live_dataset(generator: Generator, *, n_train: int = 120, n_test: int = 20, 
         raise InputError(f"n_train and n_test are {n_train} and {n_test}; each split needs at least 1 sample")
     path = Path(f"<{generator.name}>")
     sources = [LiveSource(generator, seed, split, n) for split, n in zip(SPLITS, (n_train, n_test), strict=True)]
-    train, test = LiveSplit(path, sources[0]), Split(path, "test", sources[1])
-    metadata = {"name": generator.name, **generator.describe(), "seed": seed, "n_train": n_train, "n_test": n_test}
-    return LiveDataset(path, metadata, train, test)
+    train, test = LiveSplit(path, sources[0]), Split(path, "test", sources[1], generator.domain)
+    metadata = {"name": generator.name, **generator.describe(), "domain": generator.domain.to_dict(), "seed": seed}
+    metadata |= {"n_train": n_train, "n_test": n_test}
+    return LiveDataset(path, metadata, Placement(generator.domain), train, test)

@@ -13,6 +13,7 @@ import torch
 from halfwave.data.generator import Arrays, sample_rng
 from halfwave.data.random_fields import GaussianField
 from halfwave.data.vorticity import VorticitySolver
+from halfwave.domains import Torus
 from halfwave.errors import InputError
 
 # Grid values that are solved together: more do not fit the cache of a core, fewer leave it waiting for Python.
@@ -39,6 +40,7 @@ class NavierStokes:
 
     name: ClassVar[str] = "navier-stokes"
     chunk: ClassVar[int] = 4
+    channels: ClassVar[tuple[int, int]] = (1, 1)
 
     def __post_init__(self) -> None:
         fine = self._fine
@@ -61,6 +63,10 @@ class NavierStokes:
 
     def _solver(self) -> VorticitySolver:
         return VorticitySolver(self._fine, reynolds=self.reynolds, dtype=getattr(torch, self.dtype))
+
+    @property
+    def domain(self) -> Torus:
+        return Torus((2 * math.pi,) * 2)
 
     def describe(self) -> dict[str, Any]:
         return {

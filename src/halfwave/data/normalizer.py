@@ -17,8 +17,9 @@ from halfwave.errors import InputError
 class Normalizer:
     """encode(v) = (v - mean) / std per channel; decode is its inverse.
 
-    v is B x C x grid (any number of grid axes); `mean` and `std` are C float32 values. A channel that never changes has
-    std 1, so that encoding it gives zeros and not NaN.
+    v is B x C x grid (any number of grid axes); `mean` and `std` are C float32 values, fitted without units: data times
+    a factor have both times that factor. A channel that never changes has its own value for std, or where that is zero
+    the size of the largest channel, so that encoding it gives zeros and not NaN.
     """
 
     mean: Tensor
@@ -98,5 +99,7 @@ class _Moments:
         if self.count == 0:
             raise InputError("a normalizer cannot be fitted to no data")
         std = (self.squares / self.count).sqrt()
-        std = torch.where(std > 1e-7 * self.mean.abs(), std, torch.ones_like(std))
-        return Normalizer(self.mean.float(), std.float())
+        size = self.mean.abs()
+        largest = torch.maximum(size, std).max()
+        instead = torch.where(size > 0, size, largest if largest > 0 else torch.ones_like(largest))
+        return Normalizer(self.mean.float(), torch.where(std > 1e-7 * size, std, instead).float())

@@ -10,6 +10,7 @@ from typing import Any
 from halfwave.data.arrays import H5Reader, PairSource, Rows, require_file
 from halfwave.data.dataset import Dataset, Split, check_shapes
 from halfwave.data.generator import SPLITS
+from halfwave.data.placement import Placement, place
 from halfwave.data.point_dataset import PointDataset, PointSplit, Thinned, read_h5_clouds
 from halfwave.data.readers.common import PAIR_NAMES, Found, ReadOptions
 from halfwave.data.readers.matlab_file import read_matlab, read_matlab_h5
@@ -54,8 +55,12 @@ def open_any(path: str | Path, options: ReadOptions = _DEFAULTS) -> Dataset | Po
     if isinstance(found, PointDataset):
         return _limit_clouds(found, options)
     splits, metadata = _complete(found, path, options)
-    train, test = (Split(path, split, splits[split]) for split in SPLITS)
-    return Dataset(path, metadata, train, test)
+    placement = place(found.domain, options.domain, len(splits["train"].shapes[0]) - 2, path)
+    if options.stride > 1 or options.resolution:
+        splits, placement = _resample(splits, placement, options)
+        metadata |= {"stride": options.stride, "resampled_to": options.resolution}
+    train, test = (Split(path, split, splits[split], placement.domain) for split in SPLITS)
+    return Dataset(path, metadata, placement, train, test)
 
 
 def _find(path: Path, options: ReadOptions) -> Found | PointDataset:
@@ -109,31 +114,48 @@ def _is_torch_archive(path: Path) -> bool:
 
 
 def _complete(found: Found, path: Path, options: ReadOptions) -> tuple[dict[str, PairSource], dict[str, Any]]:
-    """Both splits, limited and resampled as asked for, and the metadata that says so."""
+    """Both splits, limited as asked for, and the metadata that says so."""
     splits, metadata = dict(found.splits), dict(found.metadata)
     for name, source in splits.items():
         check_shapes(path, name, source)  # before anything is cut to size
     if options.steps != _DEFAULTS.steps and "steps" not in metadata:
         raise InputError(f"{path} does not depend on time; steps {options.steps} cannot be chosen")
     if options.test is not None or "samples" in splits:
-        splits, where = _add_test(splits, path, options)
+        splits, where = _add_test(found, path, options)
         metadata["test_split"] = where
     limits = {"train": options.n_train, "test": options.n_test}
     for split, source in splits.items():
         if (limit := limits[split]) is not None:
             splits[split] = Rows(source, 0, min(limit, source.shapes[0][0]))
-    if options.stride > 1 or options.resolution:
-        splits = {split: Resampled(source, options.stride, options.resolution) for split, source in splits.items()}
-        metadata |= {"stride": options.stride, "resampled_to": options.resolution}
     return splits, metadata
 
 
-def _add_test(splits: dict[str, PairSource], path: Path, options: ReadOptions) -> tuple[dict[str, PairSource], str]:
+def _resample(
+    splits: dict[str, PairSource], placement: Placement, options: ReadOptions
+) -> tuple[dict[str, PairSource], Placement]:
+    """The splits on another grid, and the domain that this leaves them."""
+    moved = {
+        split: Resampled(source, placement.domain, options.stride, options.resolution)
+        for split, source in splits.items()
+    }
+    train, test = (moved[split].domain for split in SPLITS)
+    if train != test:
+        raise InputError(
+            f"a stride of {options.stride} leaves the train split in a {train} and the test split in a {test}; "
+            f"give a resolution instead"
+        )
+    return dict(moved), replace(placement, domain=train)
+
+
+def _add_test(found: Found, path: Path, options: ReadOptions) -> tuple[dict[str, PairSource], str]:
+    splits = found.splits
     train = splits["train"] if "train" in splits else splits["samples"]
     if (file := options.test or _beside(path)) is not None:
         other = _find(file, replace(options, test=None))
         if isinstance(other, PointDataset):
             raise InputError(f"{file} holds point clouds; fields on a grid are expected")
+        if options.domain is None and None not in (found.domain, other.domain) and found.domain != other.domain:
+            raise InputError(f"{path} is on a {found.domain} and {file} on a {other.domain}; give one domain for both")
         test = other.splits["test"] if "test" in other.splits else other.splits["samples"]
         check_shapes(file, "test", test)
         return {"train": train, "test": test}, file.name
@@ -157,6 +179,8 @@ def _beside(path: Path) -> Path | None:
 def _limit_clouds(dataset: PointDataset, options: ReadOptions) -> PointDataset:
     if options.resolution or options.test:
         raise InputError(f"{dataset.path} holds point clouds; they have neither a resolution nor a separate test file")
+    if options.domain is not None:
+        place(dataset.domain, options.domain, 0, dataset.path)  # refuses every other domain
     limits = {"train": options.n_train, "test": options.n_test}
     train, test = (
         PointSplit(dataset.path, split, Thinned(getattr(dataset, split).source, options.stride, limits[split]))

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from halfwave.data.arrays import H5Reader, require_numeric
 from halfwave.data.generator import SPLITS
+from halfwave.data.placement import Placement
+from halfwave.domains import Cloud, Domain
 from halfwave.errors import InputError
 
 FIELDS = {"points": (3,), "normals": (3,), "areas": (), "pressure": ()}
@@ -89,6 +91,15 @@ class PointDataset:
     metadata: dict[str, Any]
     train: PointSplit
     test: PointSplit
+
+    @property
+    def domain(self) -> Domain:
+        return self.placement.domain
+
+    @property
+    def placement(self) -> Placement:
+        """A cloud: the layout itself declares it."""
+        return Placement(Cloud())
 
     @property
     def n_train(self) -> int:

@@ -45,14 +45,15 @@ def _draw_fields(dataset: Dataset, count: int) -> Figure:
     )
     rows = [inputs + outputs] if len(inputs) + len(outputs) <= 4 else [inputs, outputs]
     columns = max(map(len, rows))
-    wide = 1.9 if _is_map(dataset.grid) else 1.0
+    is_map = dataset.domain.plot == "map"
+    wide = 1.9 if is_map else 1.0
     figure = Figure(figsize=(3.1 * wide * columns, 2.7 * count * len(rows) + 0.5), layout="constrained")
     axes = figure.subplots(count * len(rows), columns, squeeze=False)
     for sample in range(count):
         fields = iter(np.concatenate([field.numpy() for field in dataset.train[sample]]))
         for row, names in enumerate(rows, start=sample * len(rows)):
             for ax, name in zip(axes[row], names, strict=False):
-                _draw_field(figure, ax, next(fields))
+                _draw_field(figure, ax, next(fields), is_map)
                 ax.set_title(name, fontsize=10)
             for ax in axes[row, len(names) :]:
                 ax.set_axis_off()
@@ -67,19 +68,13 @@ def _channel_names(dataset: Dataset, count: int) -> list[str]:
     return [""] if count == 1 else [f" {i}" for i in range(count)]
 
 
-def _is_map(grid: tuple[int, ...]) -> bool:
-    """Twice as many points along the second axis: latitudes and longitudes of a sphere."""
-    return len(grid) == 2 and grid[1] >= 1.5 * grid[0]
-
-
-def _draw_field(figure: Figure, ax: Axes, values: np.ndarray) -> None:
+def _draw_field(figure: Figure, ax: Axes, values: np.ndarray, is_map: bool) -> None:
     if values.ndim == 1:
         ax.plot(np.linspace(0, 1, len(values)), values)
         return
     if values.ndim == 3:
         values = values[:, :, values.shape[2] // 2]  # the middle slice
     # A field on the sphere is drawn as a map, north up; any other with x to the right and y upwards.
-    is_map = _is_map(values.shape)
     shown = values if is_map else values.T
     limit = float(np.abs(shown).max()) or 1.0
     signed = shown.min() < -0.05 * limit
@@ -96,7 +91,7 @@ def _draw_clouds(dataset: PointDataset, count: int) -> Figure:
     share = 0.94 / count
     for row in range(count):
         sample, bottom = dataset.train[row], 0.94 - share * (row + 1)
-        stagnation = max(float(sample.pressure.max()), 1e-6)
+        stagnation = max(float(sample.pressure.max()), 0.0) or float(sample.pressure.abs().max()) or 1.0
         norm = TwoSlopeNorm(0.0, -2 * stagnation, stagnation)
         for column, (name, azimuth) in enumerate((("front", -140), ("rear", -40))):
             ax = figure.add_axes((0.45 * column, bottom, 0.45, share), projection="3d")

@@ -6,26 +6,36 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.nn.functional import interpolate
 
 from halfwave.data.arrays import PairSource
+from halfwave.domains import Domain
 from halfwave.errors import InputError
-
-_LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 @dataclass(frozen=True)
 class Resampled:
-    """Every `stride`-th point of each axis, then, with `resolution`, linear interpolation that keeps the end points."""
+    """Every `stride`-th point of each axis, then, with `resolution`, that many a side, between points as `whole` says.
+
+    `whole` is the domain of the source's fields; what is taken of them lives in `domain`.
+    """
 
     source: PairSource
+    whole: Domain
     stride: int = 1
     resolution: int | None = None
 
     def __post_init__(self) -> None:
-        grid = self.source.shapes[0][2:]
+        grid = self._grid
         if min(grid, default=2) <= self.stride > 1:
             raise InputError(f"a stride of {self.stride} leaves one point of a grid of {' x '.join(map(str, grid))}")
+
+    @property
+    def domain(self) -> Domain:
+        return self.whole.every(self.stride, self._grid)
+
+    @property
+    def _grid(self) -> tuple[int, ...]:
+        return self.source.shapes[0][2:]
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -33,7 +43,9 @@ class Resampled:
         return self._shape(x), self._shape(y)
 
     def _shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (*shape[:2], *(self.resolution or -(-points // self.stride) for points in shape[2:]))
+        if self.resolution is not None:
+            return (*shape[:2], *self.whole.grid(self.resolution))
+        return (*shape[:2], *(-(-points // self.stride) for points in shape[2:]))
 
     def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, y = self.source.read(indices)
@@ -45,4 +57,4 @@ class Resampled:
         if self.resolution is None:
             return values
         tensor = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))
-        return interpolate(tensor, size=[self.resolution] * axes, mode=_LINEAR[axes], align_corners=True).numpy()
+        return self.domain.resample(tensor, self.whole.grid(self.resolution)).numpy()

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_harmonics.examples import ShallowWaterSolver
 
 from halfwave.data.generator import Arrays, sample_rng
+from halfwave.domains import Sphere
 from halfwave.errors import InputError
 
 _RANDOM_DEGREES = 120  # random coefficients for degrees 0 .. 119, cut to what the grid carries
@@ -42,6 +43,7 @@ class ShallowWater:
 
     name: ClassVar[str] = "shallow-water"
     chunk: ClassVar[int] = 2
+    channels: ClassVar[tuple[int, int]] = (3, 3)
 
     def __post_init__(self) -> None:
         if self.resolution < 8:
@@ -57,6 +59,10 @@ class ShallowWater:
     @property
     def steps(self) -> int:
         return math.ceil(_STEPS_PER_HOUR * self.hours * max(1.0, self.degrees / _SAFE_DEGREE))
+
+    @property
+    def domain(self) -> Sphere:
+        return Sphere("equiangular")
 
     def describe(self) -> dict[str, Any]:
         return {

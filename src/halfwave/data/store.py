@@ -28,7 +28,7 @@ import numpy as np
 
 from halfwave.data.generator import SPLITS, Arrays
 from halfwave.errors import InputError
-from halfwave.files import make_directory, read_json, write_json, written_aside
+from halfwave.files import PARTIAL, make_directory, read_json, write_json, written_aside
 
 # Per-sample arrays of a point cloud that have one row per sample; all the others have one row per point.
 PER_SAMPLE = ("parameters",)
@@ -56,14 +56,14 @@ def plan_tasks(counts: dict[str, int], chunk: int) -> list[Task]:
 
 
 class ShardStore:
-    """The shards of one dataset, in the directory `<path>.partial`.
+    """The shards of one dataset, in the directory `<path>.halfwave-partial`.
 
     `identity` is all that determines a sample: everything in the metadata but the number of samples.
     """
 
     def __init__(self, path: Path, identity: dict[str, Any]) -> None:
         self.path, self.identity = path, identity
-        self.directory = path.with_name(path.name + ".partial")
+        self.directory = path.with_name(path.name + PARTIAL)
 
     def open(self) -> None:
         """Begin, or resume what was begun for the same identity."""

@@ -17,7 +17,7 @@ How to write one (copy `block_precision`, which trains; `synthetic_spectrum`, se
 
 What experiments share, so that nothing is made twice:
 
-- `problems.problem(name, scale)`: the five problems as recipes. Take them as they are wherever possible.
+- `recipes.problem(name, scale)`: the five problems as recipes. Take them as they are wherever possible.
 - `Training(recipe, precision, seed, changes)`: precision is full, amp, half, mixed, schedule or a block setting (HHF);
   half means fp16 (`lab.HALF`) unless ``changes={"dtype": ...}``; ``changes`` are fields of `TrainConfig`, with
   ``"arguments"`` merged into the model's.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from halfwave.experiments.experiment import Scale
 from halfwave.experiments.lab import Training
-from halfwave.experiments.problems import problem
+from halfwave.recipes import problem
 
 # Seconds of an epoch under each policy, table 'Results for FNO with full precision, mixed precision, and precision
 # schedule', and the part of its epochs that the schedule spends under each.

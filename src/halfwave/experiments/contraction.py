@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import torch
 
-from halfwave.experiments.cp_contraction import BLOCKS, PAPER_BLOCK, Block, CPContraction
+from halfwave.experiments.cp_contraction import Block, CPContraction, block_of
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
@@ -20,6 +20,7 @@ from halfwave.training.comparison import take_turns
 
 # Seconds of one contraction's forward pass, and MB of the whole training (seconds per epoch: 1730, 101.7, 92.59).
 PAPER = {"A": (0.178, 10310.0), "B": (0.0084, 5048.0), "C": (0.0076, 4832.0)}
+PROBLEM = "navier-stokes"
 OPTIONS: tuple[ComplexMode, ...] = get_args(ComplexMode)
 TURNS: Mapping[Scale, int] = {"smoke": 3, "small": 9, "paper": 25}
 
@@ -31,21 +32,22 @@ class Options:
     modes: int
     channels: int
     batch: int
+    rank: float
     turns: int
 
 
 def configurations(scale: Scale) -> list[Options]:
-    block = BLOCKS[scale]
-    return [Options(block.modes, block.channels, block.batch, TURNS[scale])]
+    block = block_of(PROBLEM, scale)
+    return [Options(block.modes, block.channels, block.batch, block.rank, TURNS[scale])]
 
 
 def measure(options: Options, lab: Lab) -> list[dict[str, Any]]:
-    contraction = CPContraction(Block(options.modes, options.channels, options.batch))
+    contraction = CPContraction(Block(options.modes, options.channels, options.batch, options.rank))
     plans = {option: contraction.plan(option) for option in OPTIONS}
     forward: dict[str, Callable[[], object]] = {option: _forward(contraction, plan) for option, plan in plans.items()}
     peaks = {option: _peak_bytes(contraction, plan) for option, plan in plans.items()}
     seconds = take_turns(forward, options.turns)
-    paper = CPContraction(PAPER_BLOCK, "meta")
+    paper = CPContraction(block_of(PROBLEM, "paper"), "meta")
     return [
         {
             "option": option,

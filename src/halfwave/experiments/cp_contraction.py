@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from halfwave.experiments.experiment import Scale
-from halfwave.experiments.lab import HALF
 from halfwave.numerics import Arithmetic, arithmetic_of
-from halfwave.spectral import ContractionPlan, build_weight, plan_contraction
+from halfwave.recipes import HALF, problem
+from halfwave.spectral import ContractionPlan, WeightSettings, plan_contraction
 from halfwave.spectral.factorized import FactorizedWeight
 from halfwave.spectral.plan import ComplexMode
 
@@ -22,16 +22,23 @@ class Block:
     modes: int
     channels: int
     batch: int
-    rank: float = 0.05
+    rank: float
 
 
-# TFNO: 64 modes, 64 channels, CP weights.
-PAPER_BLOCK = Block(modes=64, channels=64, batch=16)
-BLOCKS: dict[Scale, Block] = {
-    "smoke": Block(modes=16, channels=16, batch=4),
-    "small": Block(modes=32, channels=32, batch=8),
-    "paper": PAPER_BLOCK,
-}
+# Of the paper's block below its scale, in modes, channels and batch.
+_SHARES: dict[Scale, int] = {"smoke": 4, "small": 2, "paper": 1}
+
+
+def block_of(name: str, scale: Scale) -> Block:
+    """The block of a problem's TFNO, at the paper's rank."""
+    recipe, share = problem(name, "paper"), _SHARES[scale]
+    arguments = recipe.arguments
+    return Block(
+        modes=arguments["n_modes"][0] // share,
+        channels=arguments["hidden_channels"] // share,
+        batch=recipe.training["batch_size"] // share,
+        rank=arguments["rank"],
+    )
 
 
 class CPContraction:
@@ -40,7 +47,7 @@ class CPContraction:
     def __init__(self, block: Block, device: str = "cpu") -> None:
         kept = (block.modes, block.modes // 2 + 1)
         with torch.device(device):
-            weight = build_weight(kept, block.channels, block.channels, 1.0, factorization="cp", rank=block.rank)
+            weight = WeightSettings("cp", block.rank).build(kept, block.channels, block.channels, 1.0)
             assert isinstance(weight, FactorizedWeight)
             # Pair axis before the last index, as the plan's operands have it.
             spectrum = torch.randn(*kept, block.batch, 2, block.channels).to(torch.float16).requires_grad_()

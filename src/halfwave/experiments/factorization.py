@@ -9,13 +9,12 @@ from typing import Any
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, check_close, deviation, errors_of, excess, mean, select, with_deviation
-from halfwave.experiments.problems import TITLES, problem
+from halfwave.recipes import TITLES, paper_setting, problem
 from halfwave.report.summary import Comparison, Line, Panel, Series, Summary, Verdict
 
 PROBLEMS = ("navier-stokes", "darcy")
 METHODS = ("full", "mixed")
 WEIGHTS = {"cp": "CP", "dense": "dense"}
-RANK: dict[Scale, float] = {"smoke": 0.2, "small": 0.1, "paper": 0.05}
 SEEDS: dict[Scale, tuple[int, ...]] = {"smoke": (0,), "small": (0, 1), "paper": (0, 1, 2)}
 STEPS: dict[Scale, int] = {"smoke": 2, "small": 9, "paper": 50}
 
@@ -42,7 +41,8 @@ def configurations(scale: Scale) -> list[Pair]:
 
 def _training(name: str, weights: str, method: str, seed: int, scale: Scale) -> Training:
     recipe = problem(name, scale)
-    wanted = {"factorization": "cp", "rank": RANK[scale]} if weights == "cp" else {"factorization": None}
+    cp = {"factorization": "cp", "rank": paper_setting(name, "rank")}
+    wanted = cp if weights == "cp" else {"factorization": None}
     # What the recipe has already is no change: the training is then shared with other experiments.
     same = all(recipe.arguments.get(key) == value for key, value in wanted.items())
     return Training(recipe, method, seed, {} if same else {"arguments": wanted})

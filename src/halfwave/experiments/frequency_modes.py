@@ -18,7 +18,7 @@ from halfwave.experiments.methods import (
     select,
     with_deviation,
 )
-from halfwave.experiments.problems import problem
+from halfwave.recipes import problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 METHODS = ("full", "mixed")

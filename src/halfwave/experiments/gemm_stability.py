@@ -10,10 +10,11 @@ import torch
 
 from halfwave.data import Dataset
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
-from halfwave.experiments.lab import HALF, Lab, Training
+from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import half_training, raw_darcy
-from halfwave.numerics import get_format
+from halfwave.numerics import arithmetic_of, get_format
 from halfwave.planner.observe import observe
+from halfwave.recipes import HALF
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import FourierTransform
 from halfwave.training.comparison import build_engine
@@ -68,9 +69,9 @@ def _first_transform(transformed: Transformed, lab: Lab) -> dict[str, Any]:
     model = build_engine(Training(recipe, "full").config(lab.data(recipe)), dataset).operator.model
     field = observe(model, dataset.train[:1][0]).inputs["blocks.0.conv"]
     modes = tuple(recipe.arguments["n_modes"])
-    exact = FourierTransform(modes, "fft").forward(field.double(), get_format("fp64"))
+    exact = FourierTransform(modes, "fft").forward(field.double(), arithmetic_of("fp64", "cpu"))
     transform = FourierTransform(modes, transformed.backend)  # type: ignore[arg-type]
-    half = transform.forward(field.half(), get_format(HALF)).double()
+    half = transform.forward(field.half(), arithmetic_of(HALF, "cpu")).double()
     error = float((half - exact).norm() / exact.norm())
     largest_mean = float(exact.abs().max())
     return {

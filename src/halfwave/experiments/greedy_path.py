@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
-from halfwave.experiments.lab import HALF, Lab
-from halfwave.experiments.problems import TITLES
+from halfwave.experiments.lab import Lab
 from halfwave.numerics import arithmetic_of, meta_as
+from halfwave.recipes import HALF, TITLES, paper_setting
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
-from halfwave.spectral import build_weight
+from halfwave.spectral import WeightSettings
 from halfwave.spectral.factorized import FactorizedWeight
 from halfwave.spectral.plan import Objective
 from halfwave.spectral.settings import ContractionSettings
@@ -20,11 +20,6 @@ from halfwave.training import LiveBytes
 
 # MB of the whole training: with the memory-greedy path, and with opt_einsum's default.
 PAPER = {"car": (7906.0, 8662.0), "ahmed": (11990.0, 13610.0)}
-CHANNELS = 64
-# The paper does not give the modes. 16 a side is neuraloperator's for the car; the finer body gets half its 64 points.
-MODES = {"car": 16, "ahmed": 32}
-# neuraloperator's GINO for the car: Tucker weights of rank 0.4.
-RANK = 0.4
 
 
 @dataclass(frozen=True)
@@ -35,14 +30,22 @@ class Contraction:
     factorization: str
     objective: Objective
     modes: int
-    channels: int = CHANNELS
+    channels: int
+    rank: float
 
 
 def configurations(scale: Scale) -> list[Contraction]:
     """The same at every scale: shapes suffice, so the paper's setting costs nothing."""
     return [
-        Contraction(problem, factorization, objective, MODES[problem])
-        for problem in PAPER
+        Contraction(
+            name,
+            factorization,
+            objective,
+            paper_setting(name, "fno_n_modes")[0],
+            paper_setting(name, "fno_hidden_channels"),
+            paper_setting(name, "fno_rank"),
+        )
+        for name in PAPER
         for factorization in ("tucker", "tt", "cp")
         for objective in ("memory", "flops")
     ]
@@ -61,15 +64,9 @@ def _measure(configuration: Contraction) -> dict[str, Any]:
     arith = arithmetic_of(HALF, "meta")
     modes = (configuration.modes, configuration.modes, configuration.modes // 2 + 1)
     with torch.device("meta"):
-        weight = build_weight(
-            modes,
-            configuration.channels,
-            configuration.channels,
-            1.0,
-            factorization=configuration.factorization,
-            rank=RANK,
-            settings=ContractionSettings(configuration.objective),
-        )
+        settings = ContractionSettings(configuration.objective)
+        weights = WeightSettings(configuration.factorization, configuration.rank, contraction=settings)
+        weight = weights.build(modes, configuration.channels, configuration.channels, 1.0)
         x_hat = torch.empty(*modes, 2, 1, configuration.channels, dtype=torch.float16)
     assert isinstance(weight, FactorizedWeight)
     window = (slice(None),) * len(modes)

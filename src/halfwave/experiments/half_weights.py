@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
-from halfwave.experiments.lab import HALF, Lab, Training
+from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.plan import count_step
-from halfwave.experiments.problems import TITLES, problem
 from halfwave.precision import Policy
+from halfwave.recipes import HALF, TITLES, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 # MB of the whole training: weights and inputs in half, and inputs in full.
@@ -20,8 +20,8 @@ POLICIES = {
     "weights and inputs": Policy.named("mixed", HALF),
     "weights only": Policy.named("mixed", HALF).with_(contraction="fp32"),
 }
-# At paper scale the model has CP weights; dense ones beside it show what the factors hide.
-WEIGHTS: Mapping[str, dict[str, Any]] = {"cp": {"factorization": "cp", "rank": 0.05}, "dense": {"factorization": None}}
+# The paper's model has CP weights; dense ones beside it show what the factors hide.
+WEIGHTS: Mapping[str, dict[str, Any]] = {"cp": {}, "dense": {"factorization": None}}
 
 
 @dataclass(frozen=True)

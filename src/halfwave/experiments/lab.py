@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,8 @@ from torch import nn
 
 from halfwave.data import Dataset, PointDataset, build_generator, generate, open_any
 from halfwave.files import read_json, write_json
-from halfwave.models.recipes import Recipe
+from halfwave.numerics import core_count
+from halfwave.recipes import HALF, Recipe
 from halfwave.training import RunResult, TrainConfig, load, train
 from halfwave.training.comparison import compare_steps
 from halfwave.training.config import FREE_ON_RESUME
@@ -27,8 +27,6 @@ from halfwave.training.records import read_metrics
 
 # Raised with every change of the library that changes results: what an older version made is then made again.
 RESULTS_VERSION = 1
-HALF = "fp16"
-"""What half means in the paper, and so in every experiment that does not compare formats."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Lab:
 
     def __init__(self, directory: str | Path, workers: int | None = None) -> None:
         self.directory = Path(directory)
-        self.workers = workers or os.cpu_count() or 1
+        self.workers = workers or core_count()
 
     def data(self, recipe: Recipe) -> Path:
         """The dataset file of a recipe."""

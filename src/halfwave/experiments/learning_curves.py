@@ -10,7 +10,7 @@ from typing import Any
 from halfwave.experiments.experiment import Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, SEEDS, check_close, deviation, excess, mean, select, with_deviation
-from halfwave.experiments.problems import TITLES, problem
+from halfwave.recipes import TITLES, problem
 from halfwave.report.summary import Comparison, Line, Panel, Series, Summary, Verdict
 
 METHODS = ("full", "mixed")

@@ -10,7 +10,7 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, select
 from halfwave.experiments.paper_sizes import planned_bytes
-from halfwave.experiments.problems import PROBLEMS, TITLES, problem
+from halfwave.recipes import PROBLEMS, TITLES, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Value, Verdict
 
 METHODS = ("full", "amp", "half", "mixed")

@@ -8,12 +8,12 @@ were normalised have means of about 0 and need finer grids than two cores can tr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from halfwave.experiments.experiment import Scale
-from halfwave.experiments.lab import HALF, Training
-from halfwave.experiments.problems import problem
-from halfwave.models.recipes import Recipe
+from halfwave.experiments.lab import Training
+from halfwave.recipes import HALF, Recipe, problem
 
 _NARROW: Mapping[Scale, dict[str, Any]] = {
     "smoke": {"n_modes": [8, 8], "hidden_channels": 16, "n_layers": 1},
@@ -26,26 +26,22 @@ ROUNDED = {"dtype": HALF, "backend": "fft"}
 
 def raw_darcy(scale: Scale, resolution: int, samples: tuple[int, int] | None = None, epochs: int = 1) -> Recipe:
     """Darcy flow without normalizers; at `paper` its own data and model, below it a few samples and a narrow model."""
-    if scale == "paper":
-        paper = problem("darcy", "paper")
-        parameters, sizes = {"resolution": resolution}, samples or (paper.n_train, paper.n_test)
-        return _recipe(scale, paper.arguments, parameters, sizes, {**paper.training, "epochs": epochs})
-    training = {"epochs": epochs, "batch_size": 1, "learning_rate": 5e-3, "loss": "l2", "checkpoint_every": 1000}
-    return _recipe(scale, _NARROW[scale], {"resolution": resolution}, samples or _SAMPLES[scale], training)
+    paper = problem("darcy", "paper")
+    raw = {"epochs": epochs, "normalise": False}
+    recipe = replace(
+        paper,
+        name=f"darcy-raw-{resolution}-{scale}",
+        title=f"Darcy flow, not normalised, {scale}",
+        parameters={"resolution": resolution},
+        training={**paper.training, **raw},
+    )
+    sizes = samples or _SAMPLES.get(scale, (paper.n_train, paper.n_test))
+    if scale != "paper":
+        training = {"batch_size": 1, "learning_rate": 5e-3, "loss": "l2", "checkpoint_every": 1000, **raw}
+        recipe = replace(recipe, model="FNO", arguments=_NARROW[scale], training=training)
+    return replace(recipe, n_train=sizes[0], n_test=sizes[1], scale=scale)
 
 
 def half_training(recipe: Recipe, stabilizer: str = "none", **changes: Any) -> Training:
     """Everything in fp16 with the fft backend, before whose transform `stabilizer` acts."""
     return Training(recipe, "mixed", changes={**ROUNDED, "stabilizer": stabilizer, **changes})
-
-
-def _recipe(
-    scale: Scale,
-    arguments: Mapping[str, Any],
-    parameters: Mapping[str, Any],
-    sizes: tuple[int, int],
-    training: Mapping[str, Any],
-) -> Recipe:
-    name = f"darcy-raw-{parameters['resolution']}-{scale}"
-    settings = {**training, "normalise": False}
-    return Recipe(name, f"Darcy flow, not normalised, {scale}", "FNO", arguments, "darcy", parameters, *sizes, settings)

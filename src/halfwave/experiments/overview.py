@@ -18,7 +18,7 @@ from halfwave.experiments.methods import (
     select,
     with_deviation,
 )
-from halfwave.experiments.problems import PROBLEMS, TITLES, problem
+from halfwave.recipes import PROBLEMS, TITLES, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 METHODS = ("full", "amp", "mixed")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from halfwave.experiments.lab import HALF
 from halfwave.planner import plan_memory
 from halfwave.planner.paper_memory import paper_batch, paper_work
 from halfwave.precision import Policy
+from halfwave.recipes import HALF
 
 
 @lru_cache

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from halfwave.experiments.cp_contraction import BLOCKS, Block, CPContraction
+from halfwave.experiments.cp_contraction import Block, CPContraction, block_of
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
-from halfwave.experiments.problems import TITLES
+from halfwave.recipes import TITLES
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import execute
 from halfwave.spectral.plan import forget_plans
@@ -19,8 +19,6 @@ from halfwave.spectral.plan import forget_plans
 # Seconds to calculate paths and to compute einsums; the third figure is their ratio in percent.
 PAPER = {"navier-stokes": (0.000573, 0.000751, 76.3), "darcy": (0.000441, 0.000716, 61.6)}
 CALLS: Mapping[Scale, int] = {"smoke": 5, "small": 25, "paper": 100}
-# Both problems have one model in the paper; its batch differs, as the published recipes have it.
-BATCHES = {"navier-stokes": 1.0, "darcy": 0.5}
 
 
 @dataclass(frozen=True)
@@ -31,19 +29,18 @@ class Planned:
     modes: int
     channels: int
     batch: int
+    rank: float
     calls: int
 
 
 def configurations(scale: Scale) -> list[Planned]:
-    block = BLOCKS[scale]
-    return [
-        Planned(problem, block.modes, block.channels, int(block.batch * share), CALLS[scale])
-        for problem, share in BATCHES.items()
-    ]
+    """Both problems have one model in the paper, but other batches."""
+    blocks = {name: block_of(name, scale) for name in PAPER}
+    return [Planned(name, b.modes, b.channels, b.batch, b.rank, CALLS[scale]) for name, b in blocks.items()]
 
 
 def measure(planned: Planned, lab: Lab) -> list[dict[str, Any]]:
-    contraction = CPContraction(Block(planned.modes, planned.channels, planned.batch))
+    contraction = CPContraction(Block(planned.modes, planned.channels, planned.batch, planned.rank))
     operands = [operand.detach() for operand in contraction.operands]
 
     def plan_anew() -> None:

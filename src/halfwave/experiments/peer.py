@@ -19,10 +19,10 @@ from halfwave.data.normalizer import fit_normalizers
 from halfwave.experiments.bench import PEER
 from halfwave.experiments.bench_cases import Case, build_peer
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
-from halfwave.experiments.lab import HALF, Lab, Training
-from halfwave.experiments.problems import TITLES, problem
+from halfwave.experiments.lab import Lab, Training
 from halfwave.interop import from_neuralop
 from halfwave.precision import Policy
+from halfwave.recipes import HALF, TITLES, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.training import Operator, build_loss, evaluate
 from halfwave.training.measures import StepMeasure, measure_step, synchronize, training_step
@@ -81,13 +81,13 @@ def measure(match: Match, lab: Lab) -> list[dict[str, Any]]:
     assert isinstance(dataset, Dataset)
     players = _players(match, dataset)
     train = dataset.train[:]
-    loss = build_loss(match.training.config("").loss, dataset.metadata)
+    loss = build_loss(match.training.config("").loss, dataset.domain)
     for epoch in range(match.epochs):
         for player in players.values():
             _run_epoch(player, match, epoch, train, loss)
     rows = []
     for method, player in players.items():
-        errors = evaluate(player.operator, dataset.test, dataset.metadata)
+        errors = evaluate(player.operator, dataset.test)
         memory = _memory(player, match, train, loss)
         rows.append(
             {

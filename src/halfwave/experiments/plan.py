@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from halfwave.data import build_generator
+from halfwave.data import sample_shapes
 from halfwave.experiments.bench import measure_rates
 from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Training
@@ -75,7 +74,7 @@ def _plan(training: Training, counts: dict[str, tuple[float, int]], device: str 
     config = training.config("")
     batches = -(-training.recipe.n_train // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
-    if config.model == "GINO":
+    if not training.recipe.domain.has_grid:
         return TrainingPlan(training, steps, None, None)
     step = repr(replace(training, seed=0))
     if step not in counts:
@@ -90,7 +89,7 @@ def count_step(training: Training, policy: Policy | None = None, device: str | N
     Under the last policy of the training's own schedule, unless another is given.
     """
     config = training.config("")
-    x_shape, y_shape = _shapes(training)
+    x_shape, y_shape = sample_shapes(training.recipe.build_generator())
     with torch.device("meta"):
         model = build_model(config.model, config.model_arguments(x_shape[0], y_shape[0]))
     shapes = [(config.batch_size, *shape) for shape in (x_shape, y_shape)]
@@ -98,16 +97,6 @@ def count_step(training: Training, policy: Policy | None = None, device: str | N
     with FlopCounterMode(display=False) as counter:
         planned = plan_memory(model, shapes, policy=policy, recompute=config.recompute, device=device)
     return float(counter.get_total_flops()), planned
-
-
-def _shapes(training: Training) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of one input and one output, known from the problem without solving it."""
-    recipe = training.recipe
-    generator: Any = build_generator(recipe.generator, **recipe.parameters)
-    n = generator.resolution
-    if recipe.generator == "shallow-water":
-        return (3, n, 2 * n), (3, n, 2 * n)
-    return (1, *(n,) * getattr(generator, "dim", 2)), (1, *(n,) * getattr(generator, "dim", 2))
 
 
 def _describe(plan: TrainingPlan) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Trained, Training
 from halfwave.experiments.overflow import ROUNDED, raw_darcy
-from halfwave.models.recipes import Recipe
+from halfwave.recipes import Recipe
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 # (Fourier precision, AMP, pre-activation): seconds per epoch, mean train loss of the last 5 epochs, on Navier-Stokes.

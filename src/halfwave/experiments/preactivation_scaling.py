@@ -13,7 +13,7 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import half_training, raw_darcy
 from halfwave.experiments.preactivation import MEASURES, measure_training, trained_darcy
-from halfwave.models.recipes import Recipe
+from halfwave.recipes import Recipe
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.training import RangeMonitor
 from halfwave.training.comparison import build_engine

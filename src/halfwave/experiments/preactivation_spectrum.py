@@ -13,9 +13,9 @@ from halfwave.data import Dataset
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import ROUNDED
-from halfwave.experiments.problems import problem
 from halfwave.planner.observe import core_of, observe
 from halfwave.precision import get_stabilizer
+from halfwave.recipes import problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 # The paper shows the mean differences of amplitude and phase for tanh, as pictures without numbers.

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
-from halfwave.experiments.lab import HALF, Lab
-from halfwave.experiments.problems import problem
+from halfwave.experiments.lab import Lab
 from halfwave.experiments.profiling import PARTS, build_work, profile_work
-from halfwave.models.recipes import Recipe
 from halfwave.precision import Policy
+from halfwave.recipes import HALF, Recipe, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 # The paper shows pictures without shares: spectral convolutions take most of the time of full precision, and of its

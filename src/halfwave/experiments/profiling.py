@@ -25,13 +25,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from halfwave.data import build_generator, generate, open_any
+from halfwave.data import generate, open_any, sample_shapes
 from halfwave.errors import InputError
 from halfwave.files import written_aside
-from halfwave.models import GINO, MODELS, build_model, set_precision
-from halfwave.models.recipes import Recipe
+from halfwave.models import build_model, set_precision
 from halfwave.numerics import describe_cpu
-from halfwave.precision import Policy
+from halfwave.precision import Policy, PolicyModule
+from halfwave.recipes import Recipe
 from halfwave.training import TrainConfig
 from halfwave.training.clouds import Clouds, Inputs, Targets, tensors_of
 from halfwave.training.engine import build_optimizer
@@ -85,7 +85,7 @@ def build_work(
     """
     settings = {**recipe.training, **({} if batch is None else {"batch_size": batch})}
     config = TrainConfig(data=recipe.generator, model=recipe.model, arguments=dict(recipe.arguments), **settings)
-    build = _on_clouds if MODELS.get(recipe.model) is GINO else _on_fields
+    build = _on_fields if recipe.domain.has_grid else _on_clouds
     model, loss, example, sides = build(recipe, config, grid, torch.device(device))
     policy = precision if isinstance(precision, Policy) else Policy.named(precision, device=device)
     set_precision(model, policy)
@@ -107,18 +107,19 @@ _Step = tuple[nn.Module, Loss, tuple[Inputs, Targets], tuple[int, ...]]
 
 def _on_fields(recipe: Recipe, config: TrainConfig, grid: int | None, device: torch.device) -> _Step:
     """Model, loss, a batch of random fields, and the grid."""
-    in_channels, out_channels, sides = _shapes(recipe, grid)
+    x_shape, y_shape = sample_shapes(recipe.resized(grid).build_generator())
+    sides = x_shape[1:]
     _check_modes(recipe, sides)
-    model = build_model(config.model, config.model_arguments(in_channels, out_channels)).to(device)
-    x, y = (torch.randn(config.batch_size, channels, *sides, device=device) for channels in (in_channels, out_channels))
-    return model, build_loss(config.loss, {"name": recipe.generator}), (x, y), sides
+    model = build_model(config.model, config.model_arguments(x_shape[0], y_shape[0])).to(device)
+    x, y = (torch.randn(config.batch_size, *shape, device=device) for shape in (x_shape, y_shape))
+    return model, build_loss(config.loss, recipe.domain), (x, y), sides
 
 
 def _on_clouds(recipe: Recipe, config: TrainConfig, grid: int | None, device: torch.device) -> _Step:
     """Operator, loss, a batch of real bodies (neighbourhoods decide the cost), and the latent grid."""
     if grid is not None:
         config = config.model_copy(update={"latent_resolution": grid})
-    generator = build_generator(recipe.generator, **recipe.parameters)
+    generator = recipe.build_generator()
     with TemporaryDirectory() as folder:
         path = generate(generator, Path(folder) / "bodies.h5", n_train=config.batch_size, n_test=1)
         dataset = open_any(path)
@@ -215,19 +216,6 @@ class _Timeline(LiveBytes):
         return list(accumulate((change for _, change in self._log), initial=sum(self._before.values())))
 
 
-def _shapes(recipe: Recipe, grid: int | None) -> tuple[int, int, tuple[int, ...]]:
-    """Channels and grid of a recipe's samples, from the smallest sample that its generator makes."""
-    small = 8
-    parameters = {name: value for name, value in recipe.parameters.items() if name != "resolution"}
-    resolution = recipe.parameters.get("resolution") if grid is None else grid
-    if resolution is None:
-        resolution = build_generator(recipe.generator, **recipe.parameters).resolution  # type: ignore[attr-defined]
-    build_generator(recipe.generator, resolution=resolution, **parameters)  # refuses what it cannot make
-    [sample] = build_generator(recipe.generator, resolution=small, **parameters).samples(0, "train", [0])
-    sides = tuple(side * resolution // small for side in sample["x"].shape[1:])
-    return len(sample["x"]), len(sample["y"]), sides
-
-
 def _check_modes(recipe: Recipe, sides: tuple[int, ...]) -> None:
     modes = recipe.arguments.get("n_modes")
     if modes is not None and any(n > side for n, side in zip(modes, sides, strict=True)):
@@ -240,7 +228,7 @@ def _ranges(work: Work) -> Iterator[Callable[..., Tensor]]:
     """While active the modules and stages of the model are named ranges of the profiler; yields the loss as one."""
     with ExitStack() as undo:
         for name, module in work.model.named_modules():
-            if hasattr(module, "policy"):
+            if isinstance(module, PolicyModule):
                 _name_module(module, f"{_RANGE}module:{name}", undo)
             if is_spectral(module):
                 undo.callback(wrap_stages(module, partial(_named, name)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ import torch
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import Experiment, Row, Scale
 from halfwave.files import read_json, write_csv, write_json
+from halfwave.numerics import core_count
 from halfwave.training.environment import describe_environment
 
 
@@ -177,4 +177,4 @@ def _environment() -> dict[str, Any]:
     """Versions, git state and machine; not the command, which says nothing about a number."""
     described = {name: value for name, value in describe_environment().items() if name != "command"}
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {**described, "cores": os.cpu_count(), "gpu": gpu}
+    return {**described, "cores": core_count(), "gpu": gpu}

@@ -11,8 +11,8 @@ from halfwave.errors import InputError
 from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.experiments.results import Results, read_results
+from halfwave.numerics import on_threads
 from halfwave.report.summary import Summary
-from halfwave.threads import one_thread
 from halfwave.training.directory import claimed
 from halfwave.training.randomness import seed_all
 
@@ -38,7 +38,7 @@ def run(
     results.drop_untrusted()
     total, missing = len(experiment.keyed(scale)), results.missing
     lab = Lab(results.folder)
-    threads = nullcontext() if scale == "paper" else one_thread()
+    threads = nullcontext() if scale == "paper" else on_threads(1)
     with threads, claimed(results.folder / ".runs" / f"experiment-{experiment.name}"):
         if untrusted:
             results.write()

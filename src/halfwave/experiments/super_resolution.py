@@ -10,7 +10,7 @@ from halfwave.experiments.budgets import epochs_of, navier_stokes
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, SEEDS, check_close, deviation, mean, select, with_deviation
-from halfwave.models.recipes import Recipe
+from halfwave.recipes import Recipe
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.training import evaluate
 
@@ -60,8 +60,9 @@ def measure(trial: Trial, lab: Lab) -> list[dict[str, Any]]:
     operator, dataset = trained.operator(), lab.dataset(trial.finest)
     assert isinstance(dataset, Dataset)
     return [
-        {"resolution": grid, **evaluate(operator, dataset.test, dataset.metadata, batch_size=4, resolution=grid)}
+        {"resolution": grid, **{name: errors[name] for name in ERRORS}}
         for grid in grids
+        for errors in [evaluate(operator, dataset.test, batch_size=4, resolution=grid)]
     ]
 
 

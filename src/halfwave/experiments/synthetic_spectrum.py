@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
-from halfwave.experiments.lab import HALF, Lab
-from halfwave.numerics import get_format
+from halfwave.experiments.lab import Lab
+from halfwave.numerics import arithmetic_of
+from halfwave.recipes import HALF
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import FourierTransform
 
@@ -56,7 +57,7 @@ def _signal(signal: Signal) -> torch.Tensor:
 
 def _amplitudes(transform: FourierTransform, values: torch.Tensor, format: str) -> torch.Tensor:
     """|v_hat(k)| for k = 0, 1, ..., the transform in `format`."""
-    spectrum = transform.forward(values.view(1, 1, -1), get_format(format))  # K, 2, 1, 1
+    spectrum = transform.forward(values.view(1, 1, -1), arithmetic_of(format, "cpu"))  # K, 2, 1, 1
     return spectrum.double().flatten(1).norm(dim=1)
 
 

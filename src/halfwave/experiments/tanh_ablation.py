@@ -9,7 +9,7 @@ from typing import Any
 
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
-from halfwave.experiments.problems import problem
+from halfwave.recipes import problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict, plus_minus
 
 # H1, L2, seconds per epoch on Navier-Stokes.

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
-from halfwave.experiments.lab import HALF, Lab, Training
+from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.plan import count_step
-from halfwave.experiments.problems import TITLES, problem
 from halfwave.models import FNO, set_precision
 from halfwave.precision import Policy
+from halfwave.recipes import HALF, TITLES, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 # Seconds per epoch on an A100.

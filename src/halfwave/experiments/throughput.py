@@ -11,9 +11,8 @@ import torch
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, select
-from halfwave.experiments.problems import TITLES, problem
-from halfwave.models.recipes import Recipe
 from halfwave.numerics import arithmetic_of
+from halfwave.recipes import TITLES, Recipe, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 METHODS = ("full", "amp", "half", "mixed")

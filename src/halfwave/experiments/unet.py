@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import SEEDS, deviation, errors_of, mean, select, with_deviation
 from halfwave.experiments.paper_sizes import planned_bytes
-from halfwave.experiments.problems import TITLES, problem
-from halfwave.models.recipes import Recipe
+from halfwave.recipes import TITLES, UNET_PROBLEMS, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
-PROBLEMS = ("navier-stokes", "darcy")
 METHODS = {"FNO": ("full", "mixed"), "UNet": ("full", "amp")}
 LABELS = {
     ("FNO", "full"): "full FNO",
@@ -30,11 +28,6 @@ PAPER = {
 }
 # FNO's trainings are those of 'overview'; a U-Net's error is so far from theirs that one seed tells it.
 UNET_SEEDS: dict[Scale, tuple[int, ...]] = {"smoke": (0,), "small": (0,), "paper": (0, 1, 2)}
-UNET: dict[Scale, dict[str, Any]] = {
-    "smoke": {"hidden_channels": 4, "n_levels": 2},
-    "small": {"hidden_channels": 16, "n_levels": 3},
-    "paper": {"hidden_channels": 64, "n_levels": 4},
-}
 
 
 @dataclass(frozen=True)
@@ -50,30 +43,26 @@ class Trial:
 
 def configurations(scale: Scale) -> list[Trial]:
     return [
-        Trial(name, model, method, seed, Training(_recipe(name, model, scale), method, seed))
-        for name in PROBLEMS
+        Trial(name, model, method, seed, Training(problem(_work(name, model), scale), method, seed))
+        for name in UNET_PROBLEMS
         for model, methods in METHODS.items()
         for method in methods
         for seed in (SEEDS if model == "FNO" else UNET_SEEDS)[scale]
     ]
 
 
-def _recipe(name: str, model: str, scale: Scale) -> Recipe:
-    """The problem as it is, or with a U-Net at the learning rate that suits it."""
-    recipe = problem(name, scale)
-    if model == "FNO":
-        return recipe
-    training = {**recipe.training, "learning_rate": 1e-3}
-    return replace(recipe, name=f"{name}-unet-{scale}", model=model, arguments=UNET[scale], training=training)
+def _work(name: str, model: str) -> str:
+    """The problem of this name as it is, or with a U-Net."""
+    return name if model == "FNO" else f"{name}-unet"
 
 
 def measure(trial: Trial, lab: Lab) -> list[dict[str, Any]]:
     trained = lab.train(trial.training)
     memory = trained.epochs[0] if trained.epochs else {"peak_memory_bytes": None, "activation_bytes": None}
     columns = ("peak_memory_bytes", "activation_bytes")
-    work = trial.problem if trial.model == "FNO" else f"{trial.problem}-unet"
     counted = {name: memory[name] for name in columns}
-    return [{**errors_of(trained), **counted, "planned_bytes": planned_bytes(work, trial.method)}]
+    planned = planned_bytes(_work(trial.problem, trial.model), trial.method)
+    return [{**errors_of(trained), **counted, "planned_bytes": planned}]
 
 
 def summarise(rows: list[Row]) -> Summary:

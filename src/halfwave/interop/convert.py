@@ -15,20 +15,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from halfwave.errors import InputError
-from halfwave.interop.converted import (
-    ConvertedChannelMLP,
-    ConvertedConv,
-    ConvertedFourierConv,
-    ConvertedSphericalConv,
-)
+from halfwave.interop.converted import ConvertedChannelMLP, ConvertedConv
 from halfwave.interop.neuralop_spectral import both_signs, weight_arguments
+from halfwave.interop.peer_modules import FOURIER_CONV, SPHERE_CONV, ancestor, has_hooks, qualified_name
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral import SpectralConv, SphericalTransform
 
 _BASE = "neuralop.layers.base_spectral_conv.BaseSpectralConv"
-_FOURIER = "neuralop.layers.spectral_convolution.SpectralConv"
-_SPHERE = "neuralop.layers.spherical_convolution.SphericalConv"
 _MLP = "neuralop.layers.channel_mlp.ChannelMLP"
 
 
@@ -47,7 +41,7 @@ def convert(model: nn.Module, policy: str | Policy) -> nn.Module:
     convolution itself, the one that takes its place is returned.
     """
     chosen = as_policy(policy)
-    found = {name: module for name, module in model.named_modules() if _ancestor(module, _BASE)}
+    found = {name: module for name, module in model.named_modules() if ancestor(module, _BASE)}
     if not found:
         raise InputError(
             f"{type(model).__name__} has no spectral convolution of neuraloperator: expected a module with its "
@@ -67,7 +61,7 @@ def _convert_conv(name: str, module: Any, policy: Policy, shared: dict[int, Any]
     """Our convolution for one of theirs, called `name` in the model; `shared` holds what others share with it."""
     _check(name, module)
     state = {part: tensor.detach() for part, tensor in module.weight.state_dict().items()}
-    conv = _fourier_conv(module, state) if _ancestor(module, _FOURIER) else _spherical_conv(module, state)
+    conv = _fourier_conv(module, state) if ancestor(module, FOURIER_CONV) else _spherical_conv(module, state)
     first = next(iter(state.values()))
     conv.to(first.device, first.real.dtype)
     conv.weight.requires_grad_(any(p.requires_grad for p in module.weight.parameters()))
@@ -76,8 +70,7 @@ def _convert_conv(name: str, module: Any, policy: Policy, shared: dict[int, Any]
         _copy(conv.bias, module.bias)
         conv.bias = shared.setdefault(id(module.bias), conv.bias)
     conv.set_precision(policy)
-    kind = ConvertedFourierConv if _ancestor(module, _FOURIER) else ConvertedSphericalConv
-    return kind(conv, list(module.n_modes), module.resolution_scaling_factor).train(module.training)
+    return ConvertedConv(conv, list(module.n_modes), module.resolution_scaling_factor).train(module.training)
 
 
 def _fourier_conv(module: Any, state: dict[str, Tensor]) -> SpectralConv:
@@ -97,7 +90,8 @@ def _fourier_conv(module: Any, state: dict[str, Tensor]) -> SpectralConv:
 def _spherical_conv(module: Any, state: dict[str, Tensor]) -> SpectralConv:
     """Its weights are real pairs already, (..., 2), with one axis of modes: the degrees."""
     state = {part: torch.view_as_complex(pairs.contiguous()) for part, pairs in state.items()}
-    transform = SphericalTransform((module.n_modes[0], module.n_modes[1]), module.sht_grids[0])
+    degrees, doubled = module.n_modes
+    transform = SphericalTransform((degrees, doubled), module.sht_grids[0], layout="neuralop")
     conv = SpectralConv(
         module.in_channels,
         module.out_channels,
@@ -114,11 +108,11 @@ def _spherical_conv(module: Any, state: dict[str, Tensor]) -> SpectralConv:
 def _is_plain_mlp(module: Any) -> bool:
     """A `ChannelMLP` of theirs that computes what ours does."""
     return (
-        f"{type(module).__module__}.{type(module).__qualname__}" == _MLP
+        qualified_name(type(module)) == _MLP
         and len(module.fcs) == 2
         and module.dropout is None
         and module.non_linearity is functional.gelu
-        and not _has_hooks(module)
+        and not has_hooks(module)
         and not module.fcs[0].weight.is_complex()
     )
 
@@ -138,27 +132,17 @@ def _copy(ours: nn.Parameter, theirs: nn.Parameter) -> None:
     ours.requires_grad_(theirs.requires_grad)
 
 
-def _ancestor(module: nn.Module, name: str) -> type | None:
-    """The class called `name` that `module` is of, or None; so neuraloperator need not be imported."""
-    classes = type(module).__mro__
-    return next((cls for cls in classes if f"{cls.__module__}.{cls.__qualname__}" == name), None)
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
-
-
 def _check(name: str, module: Any) -> None:
     """InputError for what ours cannot repeat."""
     place = f"{name or 'the model'} ({type(module).__name__})"
-    known = _ancestor(module, _FOURIER) or _ancestor(module, _SPHERE)
+    known = ancestor(module, FOURIER_CONV) or ancestor(module, SPHERE_CONV)
     if known is None:
         raise InputError(f"{place} cannot be converted: expected neuraloperator's SpectralConv or SphericalConv")
     own = [method for method in ("forward", "transform") if getattr(type(module), method) is not vars(known)[method]]
     if own:
         raise InputError(f"{place} cannot be converted: it has a {own[0]} of its own, which ours would not run")
-    problem = _fourier_problem(module) if _ancestor(module, _FOURIER) else _spherical_problem(module)
-    if _has_hooks(module):
+    problem = _fourier_problem(module) if ancestor(module, FOURIER_CONV) else _spherical_problem(module)
+    if has_hooks(module):
         problem = "hooks, which would be lost: remove them first"
     if problem:
         raise InputError(f"{place} cannot be converted: it has {problem}")

@@ -2,12 +2,11 @@
 
 neuraloperator's blocks call `conv(x, output_shape=...)`, and `conv.transform(skip, output_shape=...)` for a skip
 connection beside it, which has to arrive on the same grid. Answers are in the dtype of the input, as the layers around
-expect, and formats are the policy's: an autocast around the model would narrow the products inside, so it is off here.
+expect, and formats are the policy's, also under an autocast around the model.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -15,8 +14,8 @@ from torch import Tensor, nn
 
 from halfwave.errors import InputError
 from halfwave.models.pointwise import ChannelMLP
-from halfwave.numerics import FORMATS
-from halfwave.spectral import SpectralConv, SphericalTransform
+from halfwave.spectral import SpectralConv
+from halfwave.spectral.resampling import resample
 
 
 class ConvertedConv(nn.Module):
@@ -38,19 +37,14 @@ class ConvertedConv(nn.Module):
         self.order = len(n_modes)
         self.resolution_scaling_factor = resolution_scaling_factor
 
-    @abstractmethod
-    def resample(self, x: Tensor, grid: tuple[int, ...]) -> Tensor:
-        """(B, C, *any grid) to (B, C, *grid), as neuraloperator moves a skip connection."""
-
     def forward(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):
-            y: Tensor = self.conv(x, self._grid(x, output_shape))
-            return y.to(x.dtype)
+        y: Tensor = self.conv(x, self._grid(x, output_shape))
+        return y.to(x.dtype)
 
     def transform(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         """A skip connection on the grid that `forward` answers on."""
-        grid = self._grid(x, output_shape)
-        return x if grid == tuple(x.shape[2:]) else self.resample(x, grid)
+        with torch.autocast(x.device.type, enabled=False):
+            return resample(x, self._grid(x, output_shape), self.conv.transform)
 
     @property
     def n_modes(self) -> list[int]:
@@ -73,30 +67,6 @@ class ConvertedConv(nn.Module):
         return tuple(round(n * f) for n, f in zip(x.shape[2:], self.resolution_scaling_factor, strict=True))
 
 
-class ConvertedFourierConv(ConvertedConv):
-    """In the place of `neuralop.layers.spectral_convolution.SpectralConv`."""
-
-    def resample(self, x: Tensor, grid: tuple[int, ...]) -> Tensor:
-        # Theirs itself: linear, bicubic or spectral by the number of axes, and trained weights rely on which.
-        from neuralop.layers.resample import resample
-
-        moved: Tensor = resample(x, 1.0, list(range(2, x.ndim)), output_shape=grid)
-        return moved
-
-
-class ConvertedSphericalConv(ConvertedConv):
-    """In the place of `neuralop.layers.spherical_convolution.SphericalConv`."""
-
-    def resample(self, x: Tensor, grid: tuple[int, ...]) -> Tensor:
-        """Through the harmonics; neuraloperator keeps twice as many orders here as in the convolution."""
-        assert isinstance(self.conv.transform, SphericalTransform)
-        degrees, doubled = self.conv.transform.n_modes
-        wider = SphericalTransform((degrees, 2 * doubled), self.conv.transform.grid)
-        source = tuple(x.shape[2:])
-        with torch.autocast(x.device.type, enabled=False):
-            return wider.inverse(wider.forward(x, FORMATS["fp32"]), grid, source, FORMATS["fp32"]).to(x.dtype)
-
-
 class ConvertedChannelMLP(nn.Module):
     """In the place of `neuralop.layers.channel_mlp.ChannelMLP`: keeps its input only, and recomputes in slices."""
 
@@ -105,6 +75,5 @@ class ConvertedChannelMLP(nn.Module):
         self.mlp = mlp
 
     def forward(self, x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):
-            y: Tensor = self.mlp(x)
-            return y.to(x.dtype)
+        y: Tensor = self.mlp(x)
+        return y.to(x.dtype)

@@ -1,171 +1,219 @@
 """neuraloperator's weights in our models, and back.
 
-Nothing of neuraloperator is imported: a model of theirs is read by the names of its parameters, which a plain state
-dict has as well.
+Nothing of neuraloperator is imported. A model of theirs is read by its attributes, a state dict by its names and the
+`_metadata` that their models store in it; every name has to find its place, and every setting that changes an output is
+carried over or raises ValueError, in one line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from dataclasses import replace
+from math import inf, nextafter
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from halfwave.interop.neuralop_gino import from_neuralop_gino, is_neuralop_gino, kernel_parameters
-from halfwave.interop.neuralop_sfno import complex_weights, is_spherical, paired_weights, spherical_arguments
-from halfwave.interop.neuralop_spectral import spectral_arguments, spectral_state
+from halfwave.interop.neuralop_gino import is_neuralop_gino, read_gino
+from halfwave.interop.neuralop_names import blocks_of, export_weights, freeze, load_weights
+from halfwave.interop.neuralop_spectral import (
+    complex_weights,
+    paired_weights,
+    spectral_modes,
+    spectral_state,
+    weight_arguments,
+)
+from halfwave.interop.peer_metadata import read_keys, read_metadata
+from halfwave.interop.peer_model import read_model
+from halfwave.interop.peer_modules import FNO_CLASS, GINO_CLASS, ancestor, check_modules
+from halfwave.interop.peer_settings import PeerSettings, refuse
 from halfwave.models import FNO, GINO, SFNO
-from halfwave.models.block import FNOBlock, Skip
-from halfwave.models.pointwise import ChannelMLP
-from halfwave.precision import Policy
+from halfwave.models.embeddings import GridEmbedding
+from halfwave.models.settling import settle_stabilizers
+from halfwave.precision import Policy, as_policy
+
+AnyModel = TypeVar("AnyModel", bound="FNO | SFNO | GINO")
 
 
 def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy = "full") -> FNO | SFNO | GINO:
     """A halfwave FNO, TFNO, SFNO or GINO with the weights of neuraloperator's, given as the model or as its state dict.
 
-    In fp32 the outputs agree to rounding, on odd grids as well (`layout="neuralop"` repeats how theirs treats them).
-    Dense, CP, Tucker and TT weights come over as they are, separable ones too (but for the sphere's). A state dict does
-    not say how many modes the last axis counts; 2(K-1) is taken, which keeps the same frequencies.
+    In fp32 the outputs agree to rounding, on odd and on other output grids as well (`layout="neuralop"` repeats how
+    theirs treats them); what ours cannot repeat raises ValueError. The result is on the device of the weights, in their
+    dtype, in the mode (training or evaluation) of the model, with the same parameters frozen. The stabilizer of theirs
+    becomes the policy's and stays through every change of precision, and so does its absence.
+
+    A state dict says by its `_metadata` how the model was built, not what was changed in it since. A bare one, without
+    it, says still less: the nonlinearity is then taken to be the gelu, coordinates to be channels, a skip without
+    weights to be the identity, all modes that have weights to be kept, and there to be no padding, no stabilizer, no
+    preactivation, no scaling and no instance norm. Give the model itself where that may be wrong.
     """
-    if is_neuralop_gino(source):
-        return from_neuralop_gino(source, precision, _load)
-    state = _tensors(source)
-    spherical = is_spherical(source)
-    if spherical:
-        state = complex_weights(state)
-    arguments = _fno_arguments(state)
     if isinstance(source, nn.Module):
-        arguments |= _module_arguments(source)
-    model: FNO | SFNO
-    if spherical:
-        model = SFNO(**spherical_arguments(source, arguments, state), precision=precision)
-    else:
-        model = FNO(**arguments, layout="neuralop", precision=precision)
-    _load(model, state)
-    return model
+        return _from_model(source, precision)
+    state = _tensors(source)
+    if is_neuralop_gino(state):
+        raise ValueError("a GINO's state dict has neither its radii nor its transforms: expected the model itself")
+    n_dim = state["fno_blocks.convs.0.bias"].ndim - 1
+    recorded = source.get("_metadata")
+    settings = read_metadata(recorded, n_dim) if isinstance(recorded, Mapping) else read_keys(state, n_dim)
+    return _filled(_build_fno(settings, state, precision), state)
 
 
 def to_neuralop_state_dict(model: FNO | SFNO | GINO) -> dict[str, Tensor]:
     """The weights of a halfwave FNO, SFNO or GINO under neuraloperator's names and shapes, spectral ones complex."""
-    state: dict[str, Tensor] = {}
-    if isinstance(model, GINO):
-        state |= {name: parameter.detach().clone() for name, parameter in kernel_parameters(model).items()}
-    for ours, theirs in _linear_names(model):
-        weight = ours.detach()
-        state[theirs] = weight.unsqueeze(-1).clone() if weight.ndim == 2 else weight.clone()
-    for i, block in enumerate(_blocks(model)):
-        prefix = f"fno_blocks.convs.{i}"
-        state |= {f"{prefix}.weight.{name}": t.clone() for name, t in block.conv.weight.complex_state().items()}
-        if block.conv.bias is not None:
-            state[f"{prefix}.bias"] = block.conv.bias.detach().view(-1, *[1] * model.n_dim).clone()
-        if block.mlp_skip.kind == "soft-gating":
-            key = f"fno_blocks.channel_mlp_skips.{i}.weight"
-            state[key] = state[key].view(1, -1, *[1] * model.n_dim)
+    state = export_weights(model)
     return paired_weights(state) if isinstance(model, SFNO) else state
 
 
-def _tensors(source: nn.Module | Mapping[str, Any]) -> dict[str, Tensor]:
-    items = source.state_dict() if isinstance(source, nn.Module) else source
-    state = {k: v.detach() for k, v in items.items() if isinstance(v, Tensor)}
-    if "lifting.fcs.0.weight" not in state or "fno_blocks.convs.0.bias" not in state:
+def _from_model(source: Any, precision: str | Policy) -> FNO | SFNO | GINO:
+    if ancestor(source, FNO_CLASS, GINO_CLASS) is None:
+        raise ValueError(
+            f"cannot carry over a {type(source).__name__}: expected an FNO, TFNO, SFNO or GINO of neuraloperator's"
+        )
+    check_modules(source)
+    model: FNO | SFNO | GINO
+    if ancestor(source, GINO_CLASS):
+        state = _tensors(source.state_dict())
+        stabilizer, arguments = read_gino(source, complex_weights(state))
+        model = GINO(**arguments, layout="neuralop", precision=_policy(precision, stabilizer))
+    else:
+        settings = read_model(source)
+        state = _tensors(source.state_dict())
+        model = _build_fno(settings, state, precision)
+    _filled(model, state)
+    freeze(model, frozenset(name for name, p in source.named_parameters() if not p.requires_grad))
+    return model.train(source.training)
+
+
+def _filled(model: AnyModel, state: Mapping[str, Tensor]) -> AnyModel:
+    """The model with these weights, in their dtype and on their device, and the stabilizer that they were trained with.
+
+    That is tanh where the policy has it from theirs, and none otherwise, unless the user's policy names one.
+    """
+    model.to(_device(state), _dtype(state))
+    load_weights(model, complex_weights(state))
+    layers = [(f"blocks.{i}.conv", block.conv) for i, block in enumerate(blocks_of(model))]
+    named = {name: conv.policy.stabilizer for name, conv in layers}
+    settle_stabilizers(model, {name: "none" if found == "auto" else found for name, found in named.items()})
+    return model
+
+
+def _tensors(items: Mapping[str, Any]) -> dict[str, Tensor]:
+    state = {name: value for name, value in items.items() if name != "_metadata"}
+    stray = next((name for name, value in state.items() if not isinstance(value, Tensor)), None)
+    if "lifting.fcs.0.weight" not in state or "fno_blocks.convs.0.bias" not in state or stray is not None:
+        found = "" if stray is None else f", and {stray!r} to be a tensor"
         raise ValueError(
             "not the weights of a neuraloperator FNO: expected 'lifting.fcs.0.weight' and 'fno_blocks.convs.0.bias' "
-            "among the names"
+            f"among the names{found}"
         )
-    return state
+    return {name: tensor.detach() for name, tensor in state.items()}
 
 
-def _fno_arguments(state: Mapping[str, Tensor]) -> dict[str, Any]:
-    spectral = spectral_arguments(state)
-    lifting, projection = state["lifting.fcs.0.weight"], state["projection.fcs.1.weight"]
+def _dtype(state: Mapping[str, Tensor]) -> torch.dtype:
+    numbers = [tensor for tensor in state.values() if tensor.is_complex() or tensor.is_floating_point()]
+    dtypes = {tensor.real.dtype if tensor.is_complex() else tensor.dtype for tensor in numbers}
+    if not dtypes <= {torch.float32, torch.float64}:
+        names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
+        raise ValueError(f"weights in {names} cannot be carried over: expected float32 or float64")
+    # Torch's `double()` leaves complex weights as they are: the wider dtype holds all of them.
+    return torch.float64 if torch.float64 in dtypes else torch.float32
+
+
+def _device(state: Mapping[str, Tensor]) -> torch.device:
+    return state["lifting.fcs.0.weight"].device
+
+
+def _build_fno(settings: PeerSettings, state: Mapping[str, Tensor], precision: str | Policy) -> FNO | SFNO:
+    n_dim = state["fno_blocks.convs.0.bias"].ndim - 1
+    policy = _policy(precision, settings.stabilizer)
+    arguments = _arguments(settings, complex_weights(state), n_dim)
+    if settings.sphere is None:
+        return FNO(**arguments, domain_padding=settings.domain_padding, layout="neuralop", precision=policy)
+    if settings.domain_padding is not None:
+        raise refuse("domain_padding on the sphere")
+    return SFNO(**arguments, sht_grids=settings.sphere, layout="neuralop", precision=policy)
+
+
+def _policy(precision: str | Policy, stabilizer: str | None) -> Policy:
+    """The policy with the model's stabilizer, which is part of its function."""
+    policy = as_policy(precision)
+    if stabilizer is None:
+        return policy
+    parts = (policy, *(own for _, own in policy.layers))
+    other = next((part.stabilizer for part in parts if part.stabilizer not in ("auto", stabilizer)), None)
+    if other is not None:
+        raise ValueError(f"this neuraloperator model has the stabilizer {stabilizer!r} and the policy has {other!r}")
+    layers = tuple((name, replace(own, stabilizer=stabilizer)) for name, own in policy.layers)
+    return replace(policy, stabilizer=stabilizer, layers=layers)
+
+
+def _arguments(settings: PeerSettings, state: Mapping[str, Tensor], n_dim: int) -> dict[str, Any]:
+    """Arguments that FNO and SFNO share: settings, and what the shapes of the weights tell."""
     hidden = len(state["fno_blocks.convs.0.bias"])
-    n_layers = sum(1 for name in state if name.startswith("fno_blocks.convs.") and name.endswith(".bias"))
+    lifting, projection = (_widths(state, name) for name in ("lifting", "projection"))
+    mlp = state.get("fno_blocks.channel_mlp.0.fcs.0.weight")
     return {
-        **spectral,
-        # The grid's coordinates are channels of theirs; without the module itself it has to be assumed that they are.
-        "in_channels": lifting.shape[1] - len(spectral["n_modes"]),
-        "out_channels": projection.shape[0],
+        **_modes(settings, state, n_dim),
+        **weight_arguments(spectral_state(state, 0), 1 if settings.sphere else n_dim),
+        "in_channels": lifting[0] - (n_dim if settings.coordinates else 0),
+        "out_channels": projection[2],
         "hidden_channels": hidden,
-        "n_layers": n_layers,
-        "lifting_channel_ratio": lifting.shape[0] / hidden,
-        "projection_channel_ratio": projection.shape[1] / hidden,
-        "fno_skip": _skip_kind(state, "fno_blocks.fno_skips.0"),
-        "channel_mlp_skip": _skip_kind(state, "fno_blocks.channel_mlp_skips.0"),
-        "channel_mlp_expansion": _expansion(state, hidden),
+        "n_layers": _layers(settings, state),
+        "lifting_channel_ratio": _ratio(lifting[1], hidden),
+        "projection_channel_ratio": _ratio(projection[1], hidden),
+        "positional_embedding": _embedding(settings),
+        "non_linearity": settings.non_linearity,
+        "norm": settings.norm,
+        "preactivation": settings.preactivation,
+        "fno_skip": settings.fno_skip,
+        "channel_mlp_skip": settings.channel_mlp_skip,
+        "use_channel_mlp": mlp is not None,
+        "channel_mlp_expansion": 0.5 if mlp is None else len(mlp) / hidden,
+        "channel_mlp_dropout": settings.channel_mlp_dropout,
+        "resolution_scaling_factor": settings.scaling,
+        "implementation": settings.implementation,
     }
 
 
-def _skip_kind(state: Mapping[str, Tensor], prefix: str) -> str | None:
-    if f"{prefix}.conv.weight" in state:
-        return "linear"
-    return "soft-gating" if f"{prefix}.weight" in state else "identity"
+def _widths(state: Mapping[str, Tensor], name: str) -> tuple[int, int, int]:
+    """Channels of an outer MLP: in, hidden (0 for a linear map), out."""
+    first, last = state[f"{name}.fcs.0.weight"], state.get(f"{name}.fcs.1.weight")
+    return first.shape[1], 0 if last is None else len(first), len(first if last is None else last)
 
 
-def _expansion(state: Mapping[str, Tensor], hidden: int) -> float | None:
-    first = state.get("fno_blocks.channel_mlp.0.fcs.0.weight")
-    return None if first is None else first.shape[0] / hidden
-
-
-def _module_arguments(model: Any) -> dict[str, Any]:
-    """What only the module knows: exact modes, absent skips, the embedding, padding; and what we do not have."""
-    blocks = model.fno_blocks
-    unsupported = {
-        "norm": getattr(blocks, "norm", None) is not None,
-        "complex_data": bool(getattr(model, "complex_data", False)),
-        "preactivation": bool(getattr(model, "preactivation", False)),
-        "resolution_scaling_factor": getattr(model, "resolution_scaling_factor", None) is not None,
-    }
-    given = [name for name, present in unsupported.items() if present]
-    if given:
-        raise ValueError(f"this neuraloperator model uses {', '.join(given)}, which halfwave's FNO does not have")
-    found: dict[str, Any] = {"n_modes": tuple(model.n_modes), "in_channels": model.in_channels}
-    found["implementation"] = blocks.convs[0].implementation
-    if model.positional_embedding is None:
-        found["positional_embedding"] = None
-    if blocks.fno_skips is None:
-        found["fno_skip"] = None
-    if getattr(blocks, "channel_mlp_skips", None) is None:
-        found["channel_mlp_skip"] = None
-    if model.domain_padding is not None:
-        found["domain_padding"] = model.domain_padding.domain_padding
+def _layers(settings: PeerSettings, state: Mapping[str, Tensor]) -> int:
+    found = sum(name.startswith("fno_blocks.convs.") and name.endswith(".bias") for name in state)
+    if settings.n_layers not in (None, found):
+        raise ValueError(f"the weights are of {found} layers, and the model was built with {settings.n_layers}")
     return found
 
 
-@torch.no_grad()
-def _load(model: FNO | SFNO | GINO, state: Mapping[str, Tensor]) -> None:
-    for ours, theirs in _linear_names(model):
-        ours.copy_(state[theirs].reshape(ours.shape))
-    for i, block in enumerate(_blocks(model)):
-        block.conv.weight.load_complex_state(spectral_state(state, i))
-        if block.conv.bias is not None:
-            block.conv.bias.copy_(state[f"fno_blocks.convs.{i}.bias"].flatten())
+def _ratio(width: int, hidden: int) -> float:
+    """width / hidden, such that int(ratio * hidden) is the width again."""
+    ratio = width / hidden
+    return ratio if int(ratio * hidden) == width else nextafter(ratio, inf)
 
 
-def _blocks(model: FNO | SFNO | GINO) -> list[FNOBlock]:
-    return [cast(FNOBlock, block) for block in model.blocks]
+def _embedding(settings: PeerSettings) -> str | GridEmbedding | None:
+    if not settings.coordinates:
+        return None
+    return "grid" if settings.boundaries is None else GridEmbedding(settings.boundaries)
 
 
-def _linear_names(model: FNO | SFNO | GINO) -> list[tuple[Tensor, str]]:
-    """Our pointwise parameters beside neuraloperator's names of them."""
-    names = [*_mlp_names(model.lifting, "lifting"), *_mlp_names(model.projection, "projection")]
-    for i, block in enumerate(_blocks(model)):
-        names += _skip_names(block.skip, f"fno_blocks.fno_skips.{i}")
-        if block.mlp is not None:
-            names += _mlp_names(block.mlp, f"fno_blocks.channel_mlp.{i}")
-        names += _skip_names(block.mlp_skip, f"fno_blocks.channel_mlp_skips.{i}")
-    return names
-
-
-def _skip_names(skip: Skip, prefix: str) -> list[tuple[Tensor, str]]:
-    if skip.kind == "linear":
-        return [(skip.weight, f"{prefix}.conv.weight")]
-    return [(skip.weight, f"{prefix}.weight")] if skip.kind == "soft-gating" else []
-
-
-def _mlp_names(mlp: ChannelMLP, prefix: str) -> list[tuple[Tensor, str]]:
-    return [
-        (parameter, f"{prefix}.fcs.{j}.{kind}")
-        for j, fc in enumerate(mlp.fcs)
-        for kind, parameter in fc.named_parameters()
-    ]
+def _modes(settings: PeerSettings, state: Mapping[str, Tensor], n_dim: int) -> dict[str, Any]:
+    """The modes that are kept, and those that have weights where they are more."""
+    if settings.sphere:
+        kept, owned = settings.n_modes, spectral_modes(state, 1)
+        if kept is None:
+            raise ValueError(
+                "the weights of an SFNO do not say how many orders it keeps: give the model itself, or its state dict "
+                "with the '_metadata' that neuraloperator puts there"
+            )
+        return {"n_modes": kept, "max_n_modes": None if kept[:1] == owned else (*owned, kept[1])}
+    owned = spectral_modes(state, n_dim)
+    # Along the last axis 2K - 1 modes, counted with both signs, have K weights, and so have 2K - 2.
+    most = (*owned[:-1], 2 * owned[-1] - 1)
+    kept = settings.n_modes or (*owned[:-1], max(1, 2 * owned[-1] - 2))
+    return {"n_modes": kept, "max_n_modes": None if (*kept[:-1], kept[-1] // 2 + 1) == owned else most}

@@ -1,75 +1,66 @@
-"""neuraloperator's GINO in ours: its graph kernels and latent FNO, weight by weight."""
+"""neuraloperator's GINO in ours: the settings of its graph kernels and of its latent FNO."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
-from halfwave.interop.neuralop_spectral import spectral_state, weight_arguments
-from halfwave.models import GINO
+from halfwave.interop.neuralop_spectral import spectral_modes, spectral_state, weight_arguments
+from halfwave.interop.peer_model import read_blocks, read_convolutions
+from halfwave.interop.peer_settings import PeerSettings, refuse
 from halfwave.models.mollifiers import MOLLIFIERS
-from halfwave.precision import Policy
+from halfwave.models.nonlinearity import nonlinearity_name
 
-_KERNELS = ("gno_in", "gno_out")
-_MLP = "integral_transform.channel_mlp.fcs"
-_UNSUPPORTED = "this neuraloperator GINO uses {}, which halfwave's does not have"
-
-
-def is_neuralop_gino(source: nn.Module | Mapping[str, Any]) -> bool:
-    """Whether this is a neuraloperator GINO, or its state dict."""
-    names = source.state_dict() if isinstance(source, nn.Module) else source
-    return f"gno_in.{_MLP}.0.weight" in names
+# What the blocks of our GINO take from an FNO's settings.
+_CARRIED = ("n_modes", "n_layers", "fno_skip", "channel_mlp_skip", "implementation", "stabilizer")
 
 
-def from_neuralop_gino(
-    source: nn.Module | Mapping[str, Any], precision: str | Policy, load_fno: Callable[[Any, dict[str, Tensor]], None]
-) -> GINO:
-    """A halfwave GINO with the weights of a neuraloperator GINO; `load_fno` carries over what an FNO has as well.
-
-    It has to be the model itself: its state dict says nothing of radii, transforms and embeddings.
-    """
-    if not isinstance(source, nn.Module):
-        raise ValueError("a GINO's state dict has neither its radii nor its transforms: expected the model itself")
-    _check(source)
-    state = {k: v.detach() for k, v in source.state_dict().items() if isinstance(v, Tensor)}
-    model = GINO(**_arguments(source), **_weight_arguments(source, state), layout="neuralop", precision=precision)
-    load_fno(model, state)
-    with torch.no_grad():
-        for name, parameter in kernel_parameters(model).items():
-            parameter.copy_(state[name])
-    return model
+def is_neuralop_gino(names: Iterable[str]) -> bool:
+    """Whether these are the names of a neuraloperator GINO's weights."""
+    return any(name.startswith("gno_in.") for name in names)
 
 
-def kernel_parameters(model: GINO) -> dict[str, Tensor]:
-    """The parameters of our graph kernels under neuraloperator's names."""
-    return {
-        f"{kernel}.{_MLP}.{name}": parameter
-        for kernel in _KERNELS
-        for name, parameter in getattr(model, kernel).fcs.named_parameters()
-    }
+def read_gino(peer: Any, state: Mapping[str, Tensor]) -> tuple[str | None, dict[str, Any]]:
+    """Its stabilizer and the arguments of our GINO; ValueError for what ours does not have."""
+    blocks = peer.fno_blocks
+    settings = PeerSettings(**read_blocks(blocks), **read_convolutions(blocks, blocks.n_modes))
+    _check_fno(settings, spectral_modes(state, len(blocks.n_modes)))
+    _check_kernels(peer)
+    arguments = {**_arguments(peer, settings), **_weight_arguments(settings, state, len(blocks.n_modes))}
+    return settings.stabilizer, arguments
 
 
-def _check(peer: Any) -> None:
-    """ValueError for what our GINO does not have."""
-    blocks, kernels = peer.fno_blocks, [peer.gno_in.integral_transform, peer.gno_out.integral_transform]
-    unsupported = {
-        "fno_norm": peer.fno_norm is not None,
-        "a resolution scaling factor": blocks.resolution_scaling_factor not in (None, [None] * blocks.n_layers),
-        "preactivation": bool(blocks.preactivation),
-        "a stabilizer": blocks.stabilizer is not None,
-        "another nonlinearity": any(k.channel_mlp.non_linearity is not functional.gelu for k in kernels)
-        or blocks.non_linearity is not functional.gelu,
-    }
-    given = [name for name, present in unsupported.items() if present]
-    if given:
-        raise ValueError(_UNSUPPORTED.format(", ".join(given)))
+def _check_fno(settings: PeerSettings, owned: tuple[int, ...]) -> None:
+    """ValueError for a setting of the blocks that is not neuraloperator's default and that our GINO does not have."""
+    default = PeerSettings()
+    for name in vars(settings):
+        if name not in _CARRIED and getattr(settings, name) != getattr(default, name):
+            raise refuse(f"{name} {getattr(settings, name)!r} in a GINO")
+    modes = settings.n_modes or owned
+    if (*modes[:-1], modes[-1] // 2 + 1) != owned:
+        raise refuse(f"weights for {owned} modes in a GINO that keeps {modes}")
 
 
-def _arguments(peer: Any) -> dict[str, Any]:
+def _check_kernels(peer: Any) -> None:
+    kernels = [peer.gno_in.integral_transform, peer.gno_out.integral_transform]
+    layers = [peer.lifting, peer.projection, *(kernel.channel_mlp for kernel in kernels)]
+    for layer in layers:
+        if nonlinearity_name(layer.non_linearity) != "gelu":
+            raise refuse(f"another nonlinearity than the gelu in a GINO, {nonlinearity_name(layer.non_linearity)}")
+        if layer.dropout is not None:
+            raise refuse("dropout in a GINO")
+    if kernels[0].weighting_fn is not None or [kernel.reduction for kernel in kernels] != ["mean", "sum"]:
+        raise refuse("other reductions or weightings of the graph kernels")
+    if (peer.gno_in.radius, peer.gno_out.radius) != (peer.in_gno_radius, peer.out_gno_radius):
+        raise refuse("radii of the graph kernels that are not the model's")
+    found = [block.pos_embedding for block in (peer.gno_in, peer.gno_out) if block.pos_embedding is not None]
+    if len({(embedding.num_frequencies, embedding.max_positions) for embedding in found}) > 1:
+        raise refuse("different frequencies in the embeddings of the graph kernels")
+
+
+def _arguments(peer: Any, settings: PeerSettings) -> dict[str, Any]:
     blocks, hidden = peer.fno_blocks, peer.fno_hidden_channels
     embedding = peer.gno_in.pos_embedding or peer.gno_out.pos_embedding
     return {
@@ -86,7 +77,7 @@ def _arguments(peer: Any) -> dict[str, Any]:
         "in_gno_pos_embed_type": _embedding_kind(peer.gno_in),
         "out_gno_pos_embed_type": _embedding_kind(peer.gno_out),
         "fno_in_channels": peer.fno_in_channels - (peer.latent_feature_channels or 0),
-        "fno_n_modes": tuple(blocks.n_modes),
+        "fno_n_modes": settings.n_modes,
         "fno_hidden_channels": hidden,
         "fno_lifting_channel_ratio": peer.lifting.hidden_channels / hidden,
         "fno_n_layers": blocks.n_layers,
@@ -94,17 +85,16 @@ def _arguments(peer: Any) -> dict[str, Any]:
         "out_gno_channel_mlp_hidden_layers": _hidden_layers(peer.gno_out),
         "out_gno_tanh": peer.out_gno_tanh if peer.out_gno_tanh in ("latent_embed", "both") else None,
         "fno_channel_mlp_expansion": _expansion(blocks, hidden),
-        "fno_skip": _skip_kind(blocks.fno_skips),
-        "fno_channel_mlp_skip": _skip_kind(getattr(blocks, "channel_mlp_skips", None)),
+        "fno_skip": settings.fno_skip,
+        "fno_channel_mlp_skip": settings.channel_mlp_skip,
         **({} if embedding is None else {"gno_embed_channels": embedding.num_frequencies}),
         **({} if embedding is None else {"gno_embed_max_positions": embedding.max_positions}),
     }
 
 
-def _weight_arguments(peer: Any, state: Mapping[str, Tensor]) -> dict[str, Any]:
-    found = weight_arguments(spectral_state(state, 0), len(peer.fno_blocks.n_modes))
-    found["implementation"] = peer.fno_blocks.convs[0].implementation
-    return {f"fno_{name}": value for name, value in found.items()}
+def _weight_arguments(settings: PeerSettings, state: Mapping[str, Tensor], n_dim: int) -> dict[str, Any]:
+    found = weight_arguments(spectral_state(state, 0), n_dim)
+    return {f"fno_{name}": value for name, value in {**found, "implementation": settings.implementation}.items()}
 
 
 def _embedding_kind(block: Any) -> str | None:
@@ -122,19 +112,10 @@ def _weighting(peer: Any) -> dict[str, Any]:
         return {}
     name = function.func.__name__.removesuffix("_cutoff")
     if name not in MOLLIFIERS:
-        raise ValueError(_UNSUPPORTED.format(f"the weighting function {name!r}"))
+        raise refuse(f"the weighting function {name!r}")
     return {"gno_weighting_function": name, "gno_weight_function_scale": function.keywords["scale"]}
 
 
 def _expansion(blocks: Any, hidden: int) -> float | None:
     mlps = getattr(blocks, "channel_mlp", None)
     return None if mlps is None else mlps[0].hidden_channels / hidden
-
-
-def _skip_kind(skips: Any) -> str | None:
-    if skips is None:
-        return None
-    parameters = dict(skips[0].named_parameters())
-    if "conv.weight" in parameters:
-        return "linear"
-    return "soft-gating" if "weight" in parameters else "identity"

@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from halfwave.precision import Policy, as_policy
+from halfwave.models.recorded import recorded
+from halfwave.precision import Policy, PolicyModule, as_policy, warn_of
+from halfwave.spectral.fields import check_field
 
 
-class NeuralOperator(nn.Module):
-    """A neural operator with its constructor's arguments in `config` (JSON-able) and its `policy`."""
+class NeuralOperator(PolicyModule):
+    """A neural operator with its constructor's arguments in `config` (JSON-able) and its `policy`.
+
+    Dtypes: the policy decides what is computed in which format, and fp32 in it means the dtype of the weights.
+
+    | weights                   | roles in fp32 compute in | the answer is in |
+    | ------------------------- | ------------------------ | ---------------- |
+    | as built                  | fp32                     | fp32             |
+    | `double()`                | fp64                     | fp64             |
+    | `half()`, `bfloat16()`    | fp16, bf16               | fp16, bf16       |
+    | any, `precision="double"` | fp64                     | fp64             |
+
+    Half-precision weights store half as much and answer as a policy of that format does, on rounded weights; sums
+    inside products stay fp32. They are for inference: small updates vanish in them, so train fp32 weights under a
+    policy. Inputs may have any real floating-point dtype. An ambient `torch.autocast` changes nothing.
+    """
 
     config: dict[str, Any]
-    policy: Policy
+    settled: bool = False
+    """Whether it has computed."""
+    takes_points: ClassVar[bool] = False
+    """Whether its inputs are point clouds, and not fields on a grid."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Wrap the constructor so that `config` holds its arguments, defaults included, but not the policy."""
         super().__init_subclass__(**kwargs)
+        if "__init__" not in vars(cls):
+            return
         init = cls.__init__
 
         def recording(self: NeuralOperator, *args: Any, **options: Any) -> None:
@@ -28,7 +51,7 @@ class NeuralOperator(nn.Module):
             # A constructor that forwards the rest of its options has had them recorded by the one it called.
             forwarded = bound.arguments.pop("options", None)
             self.config = ({} if forwarded is None else self.config) | {
-                name: list(value) if isinstance(value, tuple) else value
+                name: recorded(name, value)
                 for name, value in bound.arguments.items()
                 if name not in ("self", "precision")
             }
@@ -45,6 +68,21 @@ class NeuralOperator(nn.Module):
         """Compute with another policy from now on, in every layer; master weights and their gradients stay fp32."""
         set_precision(self, policy)
 
+    def settle(self) -> None:
+        # All layers at once, before any of them: inside a checkpoint the compiler allows no lasting change.
+        if torch.compiler.is_compiling() or not self.settled:
+            self.settled = True
+            for layer in _layers(self):
+                layer.settle()
+
+    def receive(self, x: Tensor, channels: int, axes: int) -> Tensor:
+        """The input (B, channels, *grid) in the dtype that the model answers in; an error for what is not one."""
+        return check_field(x, channels, axes, self.masters.device).to(self.resolved(x.device).answer)
+
+    def answer(self, out: Tensor) -> Tensor:
+        """The answer in its dtype, whatever the format of the last layer."""
+        return out.to(self.resolved(out.device).answer)
+
 
 def set_precision(model: nn.Module, policy: str | Policy) -> None:
     """Give every layer of `model` that has a policy this one; raises if there is none to honour it.
@@ -57,7 +95,7 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
         if isinstance(module, NeuralOperator):
             for part in (chosen, *(own for _, own in chosen.layers)):
                 module.check_policy(part)
-    holders = {module: name for module, name in _names_in_operator(model).items() if _has_policy(module)}
+    holders = {m: name for m, name in _names_in_operator(model).items() if isinstance(m, PolicyModule)}
     if not holders:
         raise ValueError(f"{type(model).__name__} has no layer that honours a precision policy")
     for layer, _ in chosen.layers:
@@ -65,11 +103,12 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
             raise ValueError(f"{type(model).__name__} has no layer {layer!r}, for which the policy has formats")
     for module, name in holders.items():
         # The operator itself remembers the whole policy, from which it can be saved.
-        module.policy = chosen if isinstance(module, NeuralOperator) else chosen.of(name)  # type: ignore[assignment]
+        module.adopt(chosen if isinstance(module, NeuralOperator) else chosen.of(name))
+    warn_of(holders)
 
 
-def _has_policy(module: nn.Module) -> bool:
-    return hasattr(module, "policy") or isinstance(module, NeuralOperator)
+def _layers(model: nn.Module) -> Iterator[PolicyModule]:
+    return (m for m in model.modules() if isinstance(m, PolicyModule) and not isinstance(m, NeuralOperator))
 
 
 def _names_in_operator(model: nn.Module) -> dict[nn.Module, str]:

@@ -1,4 +1,4 @@
-"""Chains of pointwise steps: products over channels, gates and GELUs, each with its derivative.
+"""Chains of pointwise steps: products over channels, gates and nonlinearities, each with its derivative.
 
 A chain is straight-line code on named values (b, C, s): the fields are values, every step makes one more, and the last
 is the result. Forward steps are ordinary differentiable functions, for the compiler and for accelerators. On a CPU the
@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from halfwave.models.nonlinearity import NONLINEARITIES
 from halfwave.numerics import Arithmetic
 
 
@@ -288,11 +289,12 @@ class Add:
 
 
 @dataclass(frozen=True)
-class Gelu:
-    """gelu(x), the exact one."""
+class Activate:
+    """σ(x), σ by its name in `nonlinearity`."""
 
     into: str
     source: str
+    name: str = "gelu"
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -303,11 +305,46 @@ class Gelu:
         return (self.source,)
 
     def forward(self, run: Run) -> Tensor:
-        x = run.values[self.source]
+        x, sigma = run.values[self.source], NONLINEARITIES[self.name]
         space = run.space(self.into, x.shape)
-        return nn.functional.gelu(x) if space is None else torch.ops.aten.gelu.out(x, out=space)
+        return sigma.function(x) if space is None else sigma.into(x, space)
 
     def backward(self, run: Run, grad: Tensor) -> None:
         # In the place of `grad`, unless that lies in somebody else's tensor.
         space, x = run.space_of_gradient(self.into, grad), run.values[self.source]
-        run.gradients[self.source] = torch.ops.aten.gelu_backward.grad_input(grad, x, grad_input=space)
+        assert space is not None
+        gradient = NONLINEARITIES[self.name].gradient
+        run.gradients[self.source] = gradient(grad, x, space, partial(_scratch, run, x.shape))
+
+
+def _scratch(run: Run, shape: tuple[int, ...]) -> Tensor:
+    space = run.space("scratch", shape)
+    assert space is not None
+    return space
+
+
+@dataclass(frozen=True)
+class Drop:
+    """x · mask · scale: dropout with a mask of zeros and ones that is a field, the same one in the backward pass."""
+
+    into: str
+    source: str
+    mask: str
+    scale: float
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.source, self.mask
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        return (self.mask,)
+
+    def forward(self, run: Run) -> Tensor:
+        x, mask = run.values[self.source], run.values[self.mask]
+        space = run.space(self.into, x.shape)
+        return x * mask * self.scale if space is None else torch.mul(x, mask, out=space).mul_(self.scale)
+
+    def backward(self, run: Run, grad: Tensor) -> None:
+        space = run.space_of_gradient(self.into, grad)
+        run.gradients[self.source] = torch.mul(grad, run.values[self.mask], out=space).mul_(self.scale)

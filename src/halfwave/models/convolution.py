@@ -52,7 +52,7 @@ class Convolution(PointwiseModule):
         return run_kernel(_Convolve(self.arithmetic(x.device), self.upsample), x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"{tuple(self.weight.shape)}, upsample={self.upsample}, pointwise={self.policy.pointwise}"
+        return f"{tuple(self.weight.shape)}, upsample={self.upsample}, pointwise={self.arithmetic(self.weight.device)}"
 
 
 @dataclass(frozen=True)

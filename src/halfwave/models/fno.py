@@ -1,47 +1,60 @@
-"""FNO: the Fourier Neural NeuralOperator, lifting -> blocks -> projection, on any grid in 1, 2 or 3 dimensions."""
+"""FNO: the Fourier Neural Operator, lifting -> blocks -> projection, on any grid in 1, 2 or 3 dimensions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import torch
-from torch import Tensor, nn
-
-from halfwave.models.arguments import check_counts
-from halfwave.models.base import NeuralOperator
-from halfwave.models.block import SkipName, build_blocks
-from halfwave.models.pointwise import ChannelMLP
-from halfwave.models.positions import append_grid
+from halfwave.models.arguments import refuse_complex
+from halfwave.models.block import BlockSettings, SkipName
+from halfwave.models.embeddings import PositionalEmbedding
+from halfwave.models.padding import PaddingMode, check_padding
+from halfwave.models.scaling import Factor, layer_factors
+from halfwave.models.trunk import GridOperator, TrunkSettings
 from halfwave.precision import Policy
-from halfwave.spectral import SpectralConv
+from halfwave.spectral import FourierTransform, WeightSettings
 from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.modes import Layout, check_modes
 from halfwave.spectral.plan import ComplexMode, Objective
 from halfwave.spectral.ranks import Rank
+from halfwave.spectral.settings import ContractionSettings
 from halfwave.spectral.transform_plan import Backend
 
 
-class FNO(NeuralOperator):
-    """The Fourier Neural NeuralOperator with the architecture and argument names of neuraloperator's.
+class FNO(GridOperator):
+    """The Fourier Neural Operator with the architecture and argument names of neuraloperator's.
 
     Shapes: (B, in_channels, *grid) to (B, out_channels, *grid) in fp32, for every grid with as many axes as `n_modes`.
+    `model(x, output_shape=(...))` asks the last block to answer on another grid, a list asks each block.
 
     Args:
-        n_modes: kept frequencies per axis, one to three integers.
+        n_modes: kept frequencies per axis, one to three integers; `model.n_modes = ...` changes them later.
         in_channels, out_channels: channels of input and output fields.
         hidden_channels: width of the blocks.
         n_layers: number of blocks.
-        lifting_channel_ratio, projection_channel_ratio: hidden width of the two outer MLPs, relative to the blocks'.
-        positional_embedding: ``"grid"`` appends the coordinates in [0, 1) as channels; None does not.
+        lifting_channel_ratio, projection_channel_ratio: hidden width of the two outer MLPs, relative to the blocks';
+            0 makes one a linear map.
+        positional_embedding: ``"grid"`` appends the coordinates in [0, 1) as channels, ``"sinusoidal"`` sines of them;
+            a `GridEmbedding` or `SinusoidalEmbedding` has boundaries and frequencies of its own; None appends nothing.
+        non_linearity: a name in `nonlinearity` or torch's function of it, after the sums of a block and in the outer
+            MLPs; the MLPs of the blocks have a gelu in any case, as in neuraloperator.
+        norm: ``"group_norm"``, ``"instance_norm"``, ``"ada_in"`` or None, see `field_norm`.
+        ada_in_features: size of the embedding of ``"ada_in"``, which `set_ada_in_embeddings` gives it.
+        complex_data: refused; give real and imaginary parts as channels.
+        preactivation: nonlinearity and norm before the convolutions.
         fno_skip, channel_mlp_skip: ``"linear"``, ``"identity"``, ``"soft-gating"`` or None.
+        use_channel_mlp: whether blocks have an MLP.
         channel_mlp_expansion: width of the blocks' MLP relative to the blocks; None leaves it out.
-        domain_padding: fraction of the grid added as zeros on both sides of each axis, for non-periodic problems.
+        channel_mlp_dropout: the share of the MLP's values that training drops.
+        resolution_scaling_factor: what each block multiplies the grid by: a number, one per block, or lists per axis.
+        domain_padding: fraction of the grid added as zeros to each axis, for non-periodic problems.
+        domain_padding_mode: ``"symmetric"``, on both sides of an axis, or ``"one-sided"``, after its end.
+        max_n_modes: modes that get weights, counted as `n_modes` are, for training that raises `n_modes` on the way.
         factorization, rank, separable, implementation: of the spectral weights, as in `SpectralConv`.
         contraction, complex_mode, memory_limit: of each layer's contraction, as in `SpectralConv`.
-        precision: a `Policy` or the name of one.
+        precision: a `Policy` or the name of one; its stabilizer is neuraloperator's `stabilizer`.
         backend: of the Fourier transform, ``"gemm"``, ``"fft"`` or ``"auto"``.
-        layout: ``"neuralop"`` repeats its treatment of odd grids, for carried-over weights.
+        layout: ``"neuralop"`` repeats its treatment of odd and of other grids, for carried-over weights.
     """
 
     def __init__(
@@ -54,11 +67,21 @@ class FNO(NeuralOperator):
         *,
         lifting_channel_ratio: float = 2,
         projection_channel_ratio: float = 2,
-        positional_embedding: str | None = "grid",
+        positional_embedding: str | Mapping[str, Any] | PositionalEmbedding | None = "grid",
+        non_linearity: Any = "gelu",
+        norm: str | None = None,
+        ada_in_features: int | None = None,
+        complex_data: bool = False,
+        preactivation: bool = False,
         fno_skip: SkipName | None = "linear",
         channel_mlp_skip: SkipName | None = "soft-gating",
+        use_channel_mlp: bool = True,
         channel_mlp_expansion: float | None = 0.5,
+        channel_mlp_dropout: float = 0.0,
+        resolution_scaling_factor: float | Sequence[Factor] | None = None,
         domain_padding: float | Sequence[float] | None = None,
+        domain_padding_mode: PaddingMode = "symmetric",
+        max_n_modes: int | tuple[int, ...] | None = None,
         factorization: str | None = None,
         rank: Rank = 1.0,
         separable: bool = False,
@@ -72,61 +95,33 @@ class FNO(NeuralOperator):
     ) -> None:
         super().__init__()
         modes = check_modes(n_modes)
-        check_counts(in_channels=in_channels, out_channels=out_channels, hidden_channels=hidden_channels)
-        check_counts(n_layers=n_layers)
-        if positional_embedding not in ("grid", None):
-            raise ValueError(f"unknown positional_embedding {positional_embedding!r}: expected 'grid' or None")
-        self.n_dim = len(modes)
-        self.in_channels = in_channels
-        self.positional_embedding = positional_embedding
-        self.padding = _check_padding(domain_padding, self.n_dim)
-        lifted = in_channels + (self.n_dim if positional_embedding else 0)
-        self.lifting = ChannelMLP(lifted, int(lifting_channel_ratio * hidden_channels), hidden_channels)
-        self.blocks = build_blocks(
-            partial(
-                SpectralConv,
-                hidden_channels,
-                hidden_channels,
-                modes,
-                factorization=factorization,
-                rank=rank,
-                separable=separable,
-                implementation=implementation,
-                contraction=contraction,
-                complex_mode=complex_mode,
-                memory_limit=memory_limit,
-                backend=backend,
-                layout=layout,
-            ),
+        refuse_complex(complex_data)
+        most = None if max_n_modes is None else check_modes(max_n_modes)
+        trunk = TrunkSettings(
+            hidden_channels,
             n_layers,
-            skip=fno_skip,
-            mlp_skip=channel_mlp_skip,
-            mlp_expansion=channel_mlp_expansion,
+            lifting_channel_ratio,
+            projection_channel_ratio,
+            BlockSettings(
+                skip=fno_skip,
+                mlp_skip=channel_mlp_skip,
+                mlp_expansion=channel_mlp_expansion if use_channel_mlp else None,
+                mlp_dropout=channel_mlp_dropout,
+                non_linearity=non_linearity,
+                norm=norm,
+                ada_in_features=ada_in_features,
+                preactivation=preactivation,
+            ),
+            FourierTransform(modes, backend, layout, most),
+            WeightSettings(
+                factorization,
+                rank,
+                separable,
+                implementation,
+                ContractionSettings(contraction, complex_mode, memory_limit),
+            ),
+            layer_factors(resolution_scaling_factor, n_layers, len(modes)),
         )
-        self.projection = ChannelMLP(hidden_channels, int(projection_channel_ratio * hidden_channels), out_channels)
+        padding = check_padding(domain_padding, domain_padding_mode, len(modes))
+        self.build_trunk(in_channels, out_channels, trunk, positional_embedding, padding)
         self.set_precision(precision)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != self.n_dim + 2 or x.shape[1] != self.in_channels:
-            raise ValueError(
-                f"expected input (batch, {self.in_channels}, {self.n_dim} grid axes), got {tuple(x.shape)}"
-            )
-        v = append_grid(x) if self.positional_embedding else x
-        v = self.lifting(v)
-        pads = [round(p * size) for p, size in zip(self.padding, x.shape[2:], strict=True)]
-        if any(pads):
-            v = nn.functional.pad(v, [p for pad in reversed(pads) for p in (pad, pad)])
-        for block in self.blocks:
-            v = block(v)
-        if any(pads):
-            for axis, (pad, size) in enumerate(zip(pads, x.shape[2:], strict=True), start=2):
-                v = v.narrow(axis, pad, size)
-        out: Tensor = self.projection(v)
-        return out if out.dtype is torch.float64 else out.float()
-
-
-def _check_padding(padding: float | Sequence[float] | None, dim: int) -> tuple[float, ...]:
-    values = tuple(padding) if isinstance(padding, Sequence) else (padding or 0.0,) * dim
-    if len(values) != dim or min(values) < 0:
-        raise ValueError(f"domain_padding must be a fraction >= 0, or {dim} of them, got {padding!r}")
-    return values

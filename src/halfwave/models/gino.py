@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -15,17 +14,19 @@ from torch import Tensor
 
 from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
-from halfwave.models.block import SkipName, build_blocks
+from halfwave.models.block import BlockSettings, SkipName
 from halfwave.models.graph import Graph, pack_graphs
 from halfwave.models.graph_cache import GraphCache, GraphSource
 from halfwave.models.graph_kernel import GraphKernel, Reduction, TransformType
 from halfwave.models.neighbours import check_points
 from halfwave.models.packing import read_offsets
-from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.sinusoidal import CoordinateEmbedding
+from halfwave.models.trunk import TrunkSettings
+from halfwave.numerics import at_least_fp32
 from halfwave.precision import Policy
-from halfwave.spectral import SpectralConv
+from halfwave.spectral import FourierTransform, WeightSettings
 from halfwave.spectral.factorized import Implementation
+from halfwave.spectral.fields import check_tensor
 from halfwave.spectral.modes import Layout, check_modes
 from halfwave.spectral.ranks import Rank
 from halfwave.spectral.transform_plan import Backend
@@ -49,7 +50,8 @@ class GINO(NeuralOperator):
     Geometry b has the rows o[b] to o[b + 1] of the points and p[b] to p[b + 1] of the outputs; the latent grid is one
     for all, or (B, *grid, d). `x` is None where the geometry is the only input, `latent_features` (the signed distance,
     say) where the model has none. `output_queries` may be a mapping of point sets (`output_offsets` then one of
-    offsets); the result has its keys. Results are fp32.
+    offsets); the result has its keys. Results are in the dtype that `NeuralOperator` says; coordinates stay as they are
+    given, fp32 at least, and become fp64 where the result is.
 
     Points may lie anywhere. A latent point without neighbours gets 0, and an output point without neighbours what the
     projection makes of 0. NaN coordinates raise ValueError. Neighbours are searched once per geometry and kept in
@@ -79,6 +81,8 @@ class GINO(NeuralOperator):
         memory_limit: bytes that the messages of a graph kernel take at most, see `GraphKernel`.
         precision, backend, layout: as in `FNO`.
     """
+
+    takes_points = True
 
     def __init__(
         self,
@@ -150,29 +154,17 @@ class GINO(NeuralOperator):
             reduction="mean",
             memory_limit=memory_limit,
         )
-        self.lifting = ChannelMLP(
-            latent_channels + self.latent_feature_channels,
-            int(fno_lifting_channel_ratio * fno_hidden_channels),
+        trunk = TrunkSettings(
             fno_hidden_channels,
-        )
-        self.blocks = build_blocks(
-            partial(
-                SpectralConv,
-                fno_hidden_channels,
-                fno_hidden_channels,
-                modes,
-                factorization=fno_factorization,
-                rank=fno_rank,
-                separable=fno_separable,
-                implementation=fno_implementation,
-                backend=backend,
-                layout=layout,
-            ),
             fno_n_layers,
-            skip=fno_skip,
-            mlp_skip=fno_channel_mlp_skip,
-            mlp_expansion=fno_channel_mlp_expansion,
+            fno_lifting_channel_ratio,
+            projection_channel_ratio,
+            BlockSettings(fno_skip, fno_channel_mlp_skip, fno_channel_mlp_expansion),
+            FourierTransform(modes, backend, layout),
+            WeightSettings(fno_factorization, fno_rank, fno_separable, fno_implementation),
         )
+        self.lifting = trunk.build_lifting(latent_channels + self.latent_feature_channels)
+        self.blocks = trunk.build_blocks()
         self.gno_out = GraphKernel(
             fno_hidden_channels,
             fno_hidden_channels,
@@ -185,9 +177,7 @@ class GINO(NeuralOperator):
             radius=out_gno_radius,
             memory_limit=memory_limit,
         )
-        self.projection = ChannelMLP(
-            fno_hidden_channels, int(projection_channel_ratio * fno_hidden_channels), out_channels
-        )
+        self.projection = trunk.build_projection(out_channels)
         self.set_precision(precision)
 
     def forward(
@@ -246,6 +236,7 @@ class GINO(NeuralOperator):
 
     def _points(self, name: str, points: Tensor, offsets: Tensor | None, count: int | None = None) -> _PointSets:
         """The point sets of a batch: packed, or one for all in neuraloperator's form; as many as `count`."""
+        self._check(name, points)
         if offsets is None:
             if points.ndim != 3 or len(points) != 1 or points.shape[2] != self.gno_coord_dim:
                 raise ValueError(
@@ -262,21 +253,23 @@ class GINO(NeuralOperator):
         if count is not None and len(sizes) != count:
             raise ValueError(f"{len(sizes)} geometries in {name} and {count} in input_geom")
         check_points(name, rows)
-        return _PointSets(_at_least_fp32(rows), sizes, packed=offsets is not None)
+        return _PointSets(self._coordinates(rows), sizes, packed=offsets is not None)
 
     def _grids(self, latent_queries: Tensor, count: int) -> _Grids:
         """The latent grid of each geometry."""
+        self._check("latent_queries", latent_queries)
         grids = latent_queries if latent_queries.ndim == self.n_dim + 2 else latent_queries.unsqueeze(0)
         if grids.ndim != self.n_dim + 2 or len(grids) not in (1, count) or grids.shape[-1] != self.gno_coord_dim:
             raise ValueError(
                 f"expected latent_queries ({count} or 1, {self.n_dim} grid axes, {self.gno_coord_dim}), "
                 f"got {tuple(latent_queries.shape)}"
             )
-        rows = _at_least_fp32(grids.flatten(1, -2)).expand(count, -1, -1)
+        rows = self._coordinates(grids.flatten(1, -2)).expand(count, -1, -1)
         return _Grids(rows, tuple(grids.shape[1:-1]))
 
     def _features(self, x: Tensor, points: _PointSets, packed: bool) -> Tensor:
         """(N, R, C): R functions on the same points, or one on all packed points."""
+        self._check("x", x)
         good = x.ndim == (2 if packed else 3) and x.shape[-2] == len(points.rows) and x.shape[-1] == self.in_channels
         if not good:
             form = "" if packed else "batch, "
@@ -289,7 +282,7 @@ class GINO(NeuralOperator):
         """(B, C, *grid): the input kernel, from the points to the grid of each geometry."""
         v = self.gno_in(pack_graphs(self._input_graphs(points, grids)), points.rows, grids.rows.flatten(0, 1), f)
         v = v.unflatten(0, (points.count, -1)).permute(0, 2, 3, 1)
-        return v.reshape(-1, v.shape[2], *grids.shape)
+        return v.reshape(v.shape[0] * v.shape[1], v.shape[2], *grids.shape)
 
     def _append(self, v: Tensor, latent_features: Tensor | None, grids: _Grids) -> Tensor:
         """Append the features on the grid; a batch of either shares what the other has once."""
@@ -297,6 +290,7 @@ class GINO(NeuralOperator):
             if self.latent_feature_channels:
                 raise ValueError(f"the model has {self.latent_feature_channels} latent features and got none")
             return v
+        self._check("latent_features", latent_features)
         batch, expected = len(latent_features), (*grids.shape, self.latent_feature_channels)
         if not self.latent_feature_channels or tuple(latent_features.shape[1:]) != expected:
             raise ValueError(
@@ -305,7 +299,7 @@ class GINO(NeuralOperator):
             )
         if batch != len(v) and 1 not in (batch, len(v) if grids.count == 1 else 0):
             raise ValueError(f"latent_features for {batch} samples and {len(v)} inputs: expected as many, or one")
-        size = max(batch, len(v))
+        size = len(v) if batch == 1 else batch
         extra = latent_features.movedim(-1, 1).to(v.dtype)
         return torch.cat([t.expand(size, *t.shape[1:]) for t in (v, extra)], dim=1)
 
@@ -321,8 +315,15 @@ class GINO(NeuralOperator):
         f = v.flatten(2).unflatten(0, (grids.count, -1)).permute(0, 3, 1, 2).flatten(0, 1)
         rows = self.gno_out(graph, grids.rows.flatten(0, 1), outputs.rows, f)
         out: Tensor = self.projection(rows.permute(1, 2, 0)).transpose(1, 2)
-        out = out if out.dtype is torch.float64 else out.float()
-        return out[0] if outputs.packed else out
+        return self.answer(out[0] if outputs.packed else out)
+
+    def _check(self, name: str, given: Tensor) -> None:
+        check_tensor(name, given, self.masters.device)
+
+    def _coordinates(self, points: Tensor) -> Tensor:
+        """Coordinates in a half format would move the points; they stay as they are given, fp32 at least."""
+        answer = self.resolved(points.device).answer
+        return points.double() if answer is torch.float64 else at_least_fp32(points)
 
 
 @dataclass(frozen=True)
@@ -351,8 +352,3 @@ class _Grids:
     @property
     def count(self) -> int:
         return len(self.rows)
-
-
-def _at_least_fp32(points: Tensor) -> Tensor:
-    """Coordinates in a half format would move the points; they stay as they are given, fp32 at least."""
-    return points if points.dtype is torch.float64 else points.float()

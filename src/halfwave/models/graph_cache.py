@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from halfwave.models.graph import Graph, build_graph
+from halfwave.numerics import outside_the_compiler
 
 CACHE_BYTES = 256 << 20
 
@@ -53,7 +54,7 @@ class GraphCache:
     def __len__(self) -> int:
         return len(self._graphs)
 
-    @torch.compiler.disable  # neighbours are found outside of torch
+    @outside_the_compiler  # neighbours are found outside of torch
     def graph(self, data: Tensor, queries: Tensor, radius: float) -> Graph:
         """The graph of `build_graph`, from the cache where it is known; one larger than the cache is not kept."""
         key = (_digest(data), _digest(queries), radius, data.device)

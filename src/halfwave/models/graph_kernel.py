@@ -22,7 +22,7 @@ from halfwave.models.graph import Graph
 from halfwave.models.mollifiers import MOLLIFIERS
 from halfwave.models.pointwise import ChannelLinear, PointwiseModule
 from halfwave.models.sinusoidal import CoordinateEmbedding
-from halfwave.numerics import Arithmetic, kind_of
+from halfwave.numerics import Arithmetic, kind_of, outside_the_compiler
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral.slicing import slices
 
@@ -101,7 +101,7 @@ class GraphKernel(PointwiseModule):
         """Whether f is an input of the kernel."""
         return self.transform_type.startswith("nonlinear")
 
-    @torch.compiler.disable  # the number of edges changes with every geometry
+    @outside_the_compiler  # the number of edges changes with every geometry
     def forward(self, graph: Graph, data: Tensor, queries: Tensor, f: Tensor | None = None) -> Tensor:
         """f (N, R, C) at `data` (N, d) to (Q, R, O) at `queries` (Q, d), in the storage dtype of the pointwise format.
 
@@ -110,6 +110,8 @@ class GraphKernel(PointwiseModule):
         """
         self._check(f)
         arith = self.arithmetic(data.device)
+        if f is not None and not f.shape[1]:  # an empty batch of functions
+            return f.new_zeros((graph.n_queries, 0, self.out_channels), dtype=arith.storage)
         points, targets = data.index_select(0, graph.sources), queries.index_select(0, graph.targets)
         features = None if f is None else arith.store(f.index_select(0, graph.sources))
         at_data, at_queries, inside, *rest = self._weights()
@@ -136,7 +138,7 @@ class GraphKernel(PointwiseModule):
         # angles, sines, cosines, both together, and rounded.
         widths = sum(len(fc.weight) for fc in self._layers()) + 2 * self.in_channels
         numbers = 5 * widths * replicas + 4 * self.embedding.out_channels
-        itemsize = max(4, self.policy.format("pointwise").storage.itemsize)
+        itemsize = max(4, self.arithmetic(device).storage.itemsize)
         return max(1, limit // (itemsize * numbers))
 
     def _weights(self) -> list[Tensor]:

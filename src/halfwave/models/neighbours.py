@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.spatial import cKDTree
 from torch import Tensor
+
+from halfwave.numerics import outside_the_compiler
 
 # Distances held at once by the search in chunks: 128 MiB in float64.
 CHUNK_DISTANCES = 1 << 24
@@ -45,7 +46,7 @@ def find_neighbours(data: Tensor, queries: Tensor, radius: float) -> Neighbours:
     return search(data.detach(), queries.detach(), radius)
 
 
-@torch.compiler.disable  # looks at the data
+@outside_the_compiler  # looks at the data
 def check_points(name: str, points: Tensor) -> None:
     """ValueError unless `points` are (n, d) finite coordinates with n >= 1."""
     if points.ndim != 2 or not points.shape[0] or not points.shape[1]:
@@ -55,6 +56,8 @@ def check_points(name: str, points: Tensor) -> None:
 
 
 def _search_tree(data: Tensor, queries: Tensor, radius: float) -> Neighbours:
+    from scipy.spatial import cKDTree  # here: it takes longer to import than a model to build
+
     trees = [cKDTree(points.double().numpy()) for points in (queries, data)]
     found = trees[0].sparse_distance_matrix(trees[1], radius, output_type="ndarray")
     order = np.lexsort((found["j"], found["i"]))

@@ -1,4 +1,4 @@
-"""GroupNorm and the nonlinearity after it, with statistics in fp32 whatever the format of the fields.
+"""GroupNorm and the nonlinearity after it, with statistics in fp32 (or fp64) whatever the format of the fields.
 
 Half-precision sums of squares over a grid would overflow (fp16) or stagnate (bf16); so the mean and the variance, the
 division and the nonlinearity run in fp32 on the stored values, and the result is stored in the format. The input alone
@@ -10,43 +10,70 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from halfwave.models.nonlinearity import NONLINEARITIES, nonlinearity_name
 from halfwave.models.pointwise import PointwiseModule
 from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral.slicing import slices
 
-Activation = Literal["gelu", "relu"]
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": nn.functional.gelu, "relu": nn.functional.relu}
-
 
 class NormActivation(PointwiseModule):
-    """activation(GroupNorm(x)): (B, C, H, W) to the same, at most `groups` groups (as many as divide the channels)."""
+    """activation(GroupNorm(x)): (B, C, *grid) to the same, at most `groups` groups (as many as divide the channels).
+
+    `activation` is the name of a nonlinearity, or None for none. Without `affine` there is no learned scale and shift;
+    with as many groups as channels that is an instance norm.
+    """
+
+    weight: Tensor
+    bias: Tensor
 
     def __init__(
-        self, channels: int, activation: Activation = "gelu", *, groups: int = 8, precision: str | Policy = "full"
+        self,
+        channels: int,
+        activation: str | None = "gelu",
+        *,
+        groups: int = 8,
+        affine: bool = True,
+        precision: str | Policy = "full",
     ) -> None:
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"unknown non_linearity {activation!r}: expected one of {', '.join(ACTIVATIONS)}")
         self.groups = gcd(groups, channels)
-        self.activation = activation
-        self.weight = nn.Parameter(torch.ones(channels))
-        self.bias = nn.Parameter(torch.zeros(channels))
+        self.activation = None if activation is None else nonlinearity_name(activation)
+        for name, value in (("weight", torch.ones(channels)), ("bias", torch.zeros(channels))):
+            if affine:
+                self.register_parameter(name, nn.Parameter(value))
+            else:
+                self.register_buffer(name, value, persistent=False)
         self.policy = as_policy(precision)
 
+    @property
+    def masters(self) -> Tensor:
+        """The scale: a constant where it is not learned."""
+        return self.weight
+
     def forward(self, x: Tensor) -> Tensor:
-        kernel = _Normalize(self.arithmetic(x.device), self.groups, ACTIVATIONS[self.activation])
+        arith, activation = self.arithmetic(x.device), activation_function(self.activation)
+        wide = torch.float64 if torch.float64 in (arith.storage, self.weight.dtype) else torch.float32
+        kernel, parameters = _Normalize(arith, self.groups, activation), (self.weight.to(wide), self.bias.to(wide))
         if torch.compiler.is_compiling():  # which recomputes by itself, and cannot trace a gradient inside a function
-            return kernel.plain(x, self.weight, self.bias)
-        return run_kernel(kernel, x, self.weight, self.bias)
+            return kernel.plain(x, *parameters)
+        return run_kernel(kernel, x, *parameters)
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, groups={self.groups}, {self.activation}"
+
+
+def activation_function(name: str | None) -> Callable[[Tensor], Tensor]:
+    """The nonlinearity of this name, or the identity for None."""
+    return _identity if name is None else NONLINEARITIES[name].function
+
+
+def _identity(x: Tensor) -> Tensor:
+    return x
 
 
 @dataclass(frozen=True)

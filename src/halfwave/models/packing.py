@@ -8,6 +8,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from halfwave.numerics import outside_the_compiler
+
 
 def pack_points(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Tensors (n_b, C) of a batch to (Σ n_b, C) and offsets (B + 1,): rows offsets[b] to offsets[b + 1] are part b."""
@@ -22,7 +24,7 @@ def unpack_points(packed: Tensor, offsets: Tensor) -> list[Tensor]:
     return list(packed.split(read_offsets("offsets", offsets, len(packed))))
 
 
-@torch.compiler.disable  # sizes are read from the data
+@outside_the_compiler  # sizes are read from the data
 def read_offsets(name: str, offsets: Tensor | Sequence[int], total: int) -> list[int]:
     """Sizes of the parts; ValueError unless the offsets begin with 0, grow, and end with `total`."""
     values = [int(v) for v in offsets]

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import torch
-from torch import Tensor
-
-from halfwave.models.arguments import check_counts
-from halfwave.models.base import NeuralOperator
-from halfwave.models.block import SkipName, build_blocks
-from halfwave.models.pointwise import ChannelMLP
-from halfwave.models.positions import append_grid
+from halfwave.models.arguments import refuse_complex
+from halfwave.models.block import BlockSettings, SkipName
+from halfwave.models.embeddings import PositionalEmbedding
+from halfwave.models.padding import check_padding
+from halfwave.models.scaling import Factor, layer_factors
+from halfwave.models.trunk import GridOperator, TrunkSettings
 from halfwave.precision import Policy
-from halfwave.spectral import SpectralConv, SphericalTransform
+from halfwave.spectral import SphericalTransform, WeightSettings
 from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.legendre import SphereGrid
+from halfwave.spectral.modes import Layout
 from halfwave.spectral.ranks import Rank
 
 
-class SFNO(NeuralOperator):
+class SFNO(GridOperator):
     """The Spherical Fourier Neural Operator (Bonev et al. 2023) with the architecture of neuraloperator's.
 
     Shapes: (B, in_channels, H latitudes, W longitudes) to (B, out_channels, H, W) in fp32, for every H and W; latitudes
     run from the north pole to the south. The spectral weights depend on the degree alone, so the spectral convolution
-    commutes with every rotation; coordinates as input channels (``"grid"``) do not.
+    commutes with every rotation; coordinates as input channels (``"grid"``) do not. `output_shape` is that of `FNO`.
 
     Args:
-        n_modes: (degrees kept, twice the orders kept), as in neuraloperator.
+        n_modes: (degrees kept, twice the orders kept), as in neuraloperator; `model.n_modes = ...` changes them later.
         in_channels, out_channels: channels of input and output fields.
         hidden_channels: width of the blocks.
         n_layers: number of blocks.
         lifting_channel_ratio, projection_channel_ratio: hidden width of the two outer MLPs, relative to the blocks'.
-        positional_embedding: ``"grid"`` appends j/H and k/W as channels, as neuraloperator does; None does not.
-        fno_skip, channel_mlp_skip: ``"linear"``, ``"identity"``, ``"soft-gating"`` or None.
-        channel_mlp_expansion: width of the blocks' MLP relative to the blocks; None leaves it out.
+        positional_embedding: ``"grid"`` appends j/H and k/W as channels, as neuraloperator does; the rest as in `FNO`.
+        non_linearity, norm, ada_in_features, complex_data, preactivation, fno_skip, channel_mlp_skip, use_channel_mlp,
+            channel_mlp_expansion, channel_mlp_dropout, resolution_scaling_factor: of the blocks, as in `FNO`.
+        max_n_modes: modes that get weights, counted as `n_modes` are.
         sht_grids: latitudes of the fields, ``"equiangular"`` (poles included) or ``"legendre-gauss"``.
         factorization, rank, separable, implementation: of the spectral weights (per degree), as in `SpectralConv`.
         precision: a `Policy` or the name of one.
+        layout: ``"neuralop"`` repeats how neuraloperator treats small and other grids, for carried-over weights.
     """
 
     def __init__(
@@ -50,56 +52,51 @@ class SFNO(NeuralOperator):
         *,
         lifting_channel_ratio: float = 2,
         projection_channel_ratio: float = 2,
-        positional_embedding: str | None = "grid",
+        positional_embedding: str | Mapping[str, Any] | PositionalEmbedding | None = "grid",
+        non_linearity: Any = "gelu",
+        norm: str | None = None,
+        ada_in_features: int | None = None,
+        complex_data: bool = False,
+        preactivation: bool = False,
         fno_skip: SkipName | None = "linear",
         channel_mlp_skip: SkipName | None = "soft-gating",
+        use_channel_mlp: bool = True,
         channel_mlp_expansion: float | None = 0.5,
+        channel_mlp_dropout: float = 0.0,
+        resolution_scaling_factor: float | Sequence[Factor] | None = None,
+        max_n_modes: tuple[int, int] | None = None,
         sht_grids: SphereGrid = "equiangular",
         factorization: str | None = None,
         rank: Rank = 1.0,
         separable: bool = False,
         implementation: Implementation = "factorized",
         precision: str | Policy = "full",
+        layout: Layout = "exact",
     ) -> None:
         super().__init__()
-        check_counts(in_channels=in_channels, out_channels=out_channels, hidden_channels=hidden_channels)
-        check_counts(n_layers=n_layers)
-        if positional_embedding not in ("grid", None):
-            raise ValueError(f"unknown positional_embedding {positional_embedding!r}: expected 'grid' or None")
-        self.n_dim = 2
-        self.in_channels = in_channels
-        self.positional_embedding = positional_embedding
-        transform = SphericalTransform(_as_pair(n_modes), sht_grids)
-        lifted = in_channels + (self.n_dim if positional_embedding else 0)
-        self.lifting = ChannelMLP(lifted, int(lifting_channel_ratio * hidden_channels), hidden_channels)
-        self.blocks = build_blocks(
-            partial(
-                SpectralConv,
-                hidden_channels,
-                hidden_channels,
-                transform.n_modes,
-                transform=transform,
-                factorization=factorization,
-                rank=rank,
-                separable=separable,
-                implementation=implementation,
-            ),
+        refuse_complex(complex_data)
+        most = None if max_n_modes is None else _as_pair(max_n_modes)
+        trunk = TrunkSettings(
+            hidden_channels,
             n_layers,
-            skip=fno_skip,
-            mlp_skip=channel_mlp_skip,
-            mlp_expansion=channel_mlp_expansion,
+            lifting_channel_ratio,
+            projection_channel_ratio,
+            BlockSettings(
+                skip=fno_skip,
+                mlp_skip=channel_mlp_skip,
+                mlp_expansion=channel_mlp_expansion if use_channel_mlp else None,
+                mlp_dropout=channel_mlp_dropout,
+                non_linearity=non_linearity,
+                norm=norm,
+                ada_in_features=ada_in_features,
+                preactivation=preactivation,
+            ),
+            SphericalTransform(_as_pair(n_modes), sht_grids, layout=layout, max_n_modes=most),
+            WeightSettings(factorization, rank, separable, implementation),
+            layer_factors(resolution_scaling_factor, n_layers, 2),
         )
-        self.projection = ChannelMLP(hidden_channels, int(projection_channel_ratio * hidden_channels), out_channels)
+        self.build_trunk(in_channels, out_channels, trunk, positional_embedding, check_padding(None, "symmetric", 2))
         self.set_precision(precision)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 4 or x.shape[1] != self.in_channels:
-            raise ValueError(f"expected input (batch, {self.in_channels}, latitudes, longitudes), got {tuple(x.shape)}")
-        v = self.lifting(append_grid(x) if self.positional_embedding else x)
-        for block in self.blocks:
-            v = block(v)
-        out: Tensor = self.projection(v)
-        return out if out.dtype is torch.float64 else out.float()
 
 
 def _as_pair(n_modes: tuple[int, ...]) -> tuple[int, int]:

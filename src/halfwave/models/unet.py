@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
 from halfwave.models.convolution import Convolution
-from halfwave.models.normalization import Activation, NormActivation
+from halfwave.models.normalization import NormActivation
 from halfwave.precision import Policy
 
 
@@ -30,7 +30,7 @@ class UNet(NeuralOperator):
         in_channels, out_channels: channels of input and output fields.
         hidden_channels: width of the first level; each level below has twice as many.
         n_levels: how often the grid is halved.
-        non_linearity: ``"gelu"`` or ``"relu"``.
+        non_linearity: the name of one, see `nonlinearity`.
         precision: a `Policy` or the name of one.
     """
 
@@ -41,7 +41,7 @@ class UNet(NeuralOperator):
         hidden_channels: int = 32,
         n_levels: int = 4,
         *,
-        non_linearity: Activation = "gelu",
+        non_linearity: str = "gelu",
         precision: str | Policy = "full",
     ) -> None:
         super().__init__()
@@ -67,8 +67,7 @@ class UNet(NeuralOperator):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 4 or x.shape[1] != self.in_channels:
-            raise ValueError(f"expected input (batch, {self.in_channels}, 2 grid axes), got {tuple(x.shape)}")
+        x = self.receive(x, self.in_channels, self.n_dim)
         v = self.first(_pad(x, 2**self.n_levels))
         skips = []
         for down in self.down:
@@ -77,10 +76,10 @@ class UNet(NeuralOperator):
         for level in reversed(range(self.n_levels)):
             v = self.merge[level](torch.cat([skips.pop(), self.up[level](v)], dim=1))
         out: Tensor = self.head(v)[..., : x.shape[2], : x.shape[3]]
-        return out if out.dtype is torch.float64 else out.float()
+        return self.answer(out)
 
 
-def _double(in_channels: int, out_channels: int, activation: Activation) -> nn.Sequential:
+def _double(in_channels: int, out_channels: int, activation: str) -> nn.Sequential:
     """Two convolutions, each followed by its norm and nonlinearity."""
     return nn.Sequential(
         Convolution(in_channels, out_channels),

@@ -1,8 +1,20 @@
 """Number formats and rounding: what a float can hold."""
 
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
-from halfwave.numerics.formats import FORMATS, Format, get_format
-from halfwave.numerics.hardware import default_half, describe_cpu, kind_of, meta_as, multiplies_natively
+from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
+from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
+from halfwave.numerics.hardware import (
+    core_count,
+    cpu_multiplies,
+    default_half,
+    describe_cpu,
+    kind_of,
+    memory_bytes,
+    meta_as,
+    multiplies_natively,
+    on_threads,
+    thread_count,
+)
 from halfwave.numerics.kernel import (
     Gradients,
     Kernel,
@@ -13,7 +25,7 @@ from halfwave.numerics.kernel import (
     transformed,
     without_autocast,
 )
-from halfwave.numerics.rounding import round_to
+from halfwave.numerics.rounding import at_least_fp32, round_to
 
 __all__ = [
     "FORMATS",
@@ -25,15 +37,25 @@ __all__ = [
     "Operands",
     "arithmetic",
     "arithmetic_of",
+    "at_least_fp32",
+    "constant_when_compiled",
+    "core_count",
+    "cpu_multiplies",
     "default_half",
     "describe_cpu",
     "get_format",
+    "ieee_format",
     "kind_of",
+    "memory_bytes",
     "meta_as",
     "multiplies_natively",
+    "on_threads",
+    "outside_the_compiler",
+    "register_format",
     "round_to",
     "run_kernel",
     "run_linear",
+    "thread_count",
     "transformed",
     "without_autocast",
 ]

@@ -1,12 +1,26 @@
-"""Which formats a device multiplies natively, and which half format to take when nobody says.
+"""The hardware: all that the library asks of the machine that it runs on, and what follows from the answers.
+
+No other module asks a CPU anything (of GPUs torch.cuda is asked where one is used). What differs between machines:
+
+- `multiplies_natively` (does the CPU multiply bf16, fp16?): what products are taken in (`numerics.arithmetic`), and by
+  it transform matrices, the backend that `spectral.cost` finds cheaper, the roundings that a bound charges
+  (`planner.conv_bound`, `planner.composed`), planned memory, `repr`; the order of candidates in `planner.precision`.
+- `thread_count`: how `models.pointwise` cuts a field, and the last bits of every sum (data are made, and experiments
+  run, `on_threads(1)`, so that their numbers do not depend on it).
+- `core_count`, `memory_bytes`: how many processes make data; the memory that `halfwave plan` plans for.
+- `kind_of`, `default_half` (which device?): slices or one piece, native products, the half format that nobody named.
 
 Storing a narrow format always saves memory. Multiplying in it only saves time where the device has the
 instructions; elsewhere products are taken in float32 on values rounded to the format, which is what the
 instructions would do (exact products, fp32 accumulation), and the result is rounded again.
+
+A test, or whoever plans for another machine, says what the machine is: `cpu_multiplies`, `on_threads`, `meta_as`. torch
+multiplies half formats on every CPU, only slowly on most, so what is said can be run as well as planned.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,10 +28,14 @@ from functools import lru_cache
 
 import torch
 
+from halfwave.numerics.compiler import constant_when_compiled
 from halfwave.numerics.formats import FORMATS, Format
 
 # Tensors on `meta` hold no numbers: they stand for those of another device, this kind of one.
 _STANDS_FOR: ContextVar[str] = ContextVar("halfwave_meta_stands_for", default="cpu")
+# What `cpu_multiplies` says; None is what the CPU says itself. A global and not a ContextVar: every thread of a process
+# computes on the same CPU, and torch.compile guards globals, so that a graph of the other arithmetic is never run.
+_said: tuple[str, ...] | None = None
 
 
 def kind_of(device: torch.device | str) -> str:
@@ -48,12 +66,30 @@ def multiplies_natively(format: Format, device_type: str) -> bool:
         return True
     if kind_of(device_type) != "cpu":
         return True
-    return _cpu_has(format.name)
+    return _found(format.name) if _said is None else format.name in _said
+
+
+@contextmanager
+def cpu_multiplies(*formats: str) -> Iterator[None]:
+    """Within, the CPU of this process (all threads) multiplies these half formats natively and no others.
+
+    `cpu_multiplies("bf16")` is an AVX512-BF16 or AMX machine, `cpu_multiplies()` one without half-precision products.
+    What is cached is cached by the arithmetic that follows, and a compiled model compiles again.
+    """
+    unknown = set(formats) - {"bf16", "fp16"}
+    if unknown:
+        raise ValueError(f"unknown half format {sorted(unknown)[0]!r}: expected bf16, fp16")
+    global _said
+    before, _said = _said, formats
+    try:
+        yield
+    finally:
+        _said = before
 
 
 # torch.compile takes the answer as given; it cannot look into torch.cpu.
-@torch.compiler.assume_constant_result
-def _cpu_has(name: str) -> bool:
+@constant_when_compiled
+def _found(name: str) -> bool:
     return name in _native_half()
 
 
@@ -73,8 +109,34 @@ def default_half(device: torch.device | str = "cpu") -> Format:
     return FORMATS["fp16" if torch.device(device).type == "cuda" else "bf16"]
 
 
+def thread_count() -> int:
+    """Threads that one operation of torch is shared by."""
+    return torch.get_num_threads()
+
+
+@contextmanager
+def on_threads(count: int) -> Iterator[None]:
+    """Within, torch computes on this many threads: the order of a sum, and so its last bit, depends on them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def core_count() -> int:
+    """Cores of this machine; 1 where it does not say."""
+    return os.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    """Main memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def describe_cpu() -> str:
     """One line for records: instruction set, threads, and the half formats multiplied natively."""
     native = [n for n in ("bf16", "fp16") if multiplies_natively(FORMATS[n], "cpu")]
     capability = torch.backends.cpu.get_cpu_capability()
-    return f"{capability}, {torch.get_num_threads()} threads, native half: {', '.join(native) or 'none'}"
+    return f"{capability}, {thread_count()} threads, native half: {', '.join(native) or 'none'}"

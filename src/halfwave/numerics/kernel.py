@@ -53,7 +53,7 @@ class LinearKernel(Protocol):
 
 def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
     """The kernel on these operands, differentiable any number of times."""
-    if transformed():
+    if transformed() or _empty(tensors[0]):
         return kernel.plain(*tensors)
     result: Tensor = _Lean.apply(kernel, *tensors)
     return result
@@ -72,6 +72,11 @@ def transformed() -> bool:
     if torch.compiler.is_compiling():
         return False
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def _empty(x: Tensor | None) -> bool:
+    """An empty batch has no slices to work in."""
+    return x is not None and not torch.compiler.is_compiling() and not x.numel()
 
 
 def without_autocast(device: torch.device | str) -> AbstractContextManager[Any]:

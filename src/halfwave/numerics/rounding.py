@@ -26,6 +26,11 @@ def round_to(x: Tensor, format: str | Format) -> Tensor:
     return _StraightThrough.apply(x, target)
 
 
+def at_least_fp32(x: Tensor) -> Tensor:
+    """`x` in fp32, or as it is where that is fp64: for sums and answers that a half format would round again."""
+    return x if x.dtype is torch.float64 else x.float()
+
+
 class _StraightThrough(torch.autograd.Function):
     """q(x) forward, identity for every derivative."""
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.errors import InputError
-from halfwave.models import FNO
+from halfwave.models import FNO, GINO
 from halfwave.models.block import FNOBlock
 from halfwave.planner.certificate import BlockCertificate, Certificate
 from halfwave.planner.composed import (
@@ -16,6 +16,8 @@ from halfwave.planner.composed import (
     bound_block_output,
     bound_lifting,
     bound_projection,
+    coordinate_error,
+    covers,
 )
 from halfwave.planner.conv_bound import bound_conv, pipeline_of, underflow_over_rounding, weight_norms
 from halfwave.planner.norms import largest_rms, rms
@@ -43,18 +45,24 @@ def certify(model: nn.Module, x: Tensor, policy: str | Policy) -> Certificate:
     alone, and what it changes is reported apart.
     """
     chosen = as_policy(policy)
-    if not blocks_of(model):
-        raise InputError(f"{type(model).__name__} has no FNO block: certify needs an FNO or a model made of its blocks")
+    _check_model(model)
     _check_input(x)
     core, inputs = core_of(model, x.detach().float())
     runs = _run(core, inputs, chosen)
-    error = _lifting_error(runs) if _composes(runs) else None
+    error = _lifting_error(runs)
     blocks = []
     for name in blocks_of(runs.model):
         block = _certify_block(name, runs, error)
         error = block.output_bound
         blocks.append(block)
     return _conclude(chosen, inputs, runs, tuple(blocks), error)
+
+
+def _check_model(model: nn.Module) -> None:
+    if any(isinstance(module, GINO) for module in model.modules()):
+        raise InputError("a GINO takes point clouds: certify needs a model of fields on a grid")
+    if not blocks_of(model):
+        raise InputError(f"{type(model).__name__} has no FNO block: certify needs an FNO or a model made of its blocks")
 
 
 def _check_input(x: Tensor) -> None:
@@ -71,7 +79,7 @@ def _run(model: nn.Module, x: Tensor, policy: Policy) -> Runs:
     seen = observe(under, x)
     stabilizers = {f"{name}.conv": conv_of(under, name).stabilizer for name in blocks_of(under)}
     exact_model = run_as(model, Policy.uniform("fp64"), stabilizers)
-    full = run_as(model, Policy.named("full"), stabilizers)
+    full = run_as(model, Policy.named("full"), stabilizers).float()
     return Runs(
         model=under,
         exact_model=exact_model,
@@ -121,7 +129,7 @@ def _certify_block(name: str, runs: Runs, entered: float | None) -> BlockCertifi
         output_error_fp32=largest_rms(runs.full.outputs[name].double() - exact),
         output_bound=output_bound,
         discretization=_difference_on_common_points(exact, runs.half_grid.outputs[name]),
-        underflow=underflow_over_rounding(exact_conv, conv.policy, v.double()),
+        underflow=underflow_over_rounding(exact_conv, conv, v.double()),
         finite=finite,
     )
 
@@ -144,17 +152,14 @@ def _difference_on_common_points(fine: Tensor, coarse: Tensor) -> float | None:
     return largest_rms(common - coarse) if common.shape == coarse.shape else None
 
 
-def _composes(runs: Runs) -> bool:
-    """Only of an FNO is the way between blocks known."""
-    return isinstance(runs.model, FNO) and bool(runs.chosen.output.isfinite().all())
-
-
-def _lifting_error(runs: Runs) -> float:
+def _lifting_error(runs: Runs) -> float | None:
+    """Only of an FNO is the way between blocks known, and only of blocks of plain form the way through them."""
     model = runs.model
-    assert isinstance(model, FNO)
-    # Coordinates j/N are rounded to fp32 in every policy.
-    coordinates = 2.0**-24 * math.sqrt(model.n_dim) if model.positional_embedding else 0.0
-    return bound_lifting(model, runs.chosen, coordinates)
+    if not isinstance(model, FNO) or not bool(runs.chosen.output.isfinite().all()):
+        return None
+    coordinates = coordinate_error(model)
+    known = all(covers(layer) for layer in (model.lifting, model.projection, *model.blocks))
+    return bound_lifting(model, runs.chosen, coordinates) if known and coordinates is not None else None
 
 
 def _accumulate(
@@ -212,5 +217,5 @@ def _answer_bound(runs: Runs, error: float | None) -> float | None:
 def _stabilizer_change(x: Tensor, runs: Runs, blocks: tuple[BlockCertificate, ...]) -> float:
     if all(block.stabilizer == "none" for block in blocks):
         return 0.0
-    plain = run_as(runs.exact_model, Policy.uniform("fp64"))
+    plain = run_as(runs.exact_model, Policy.uniform("fp64", stabilizer="none"))
     return largest_rms(observe(plain, x).output - runs.exact.output)

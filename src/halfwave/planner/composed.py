@@ -11,18 +11,23 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from halfwave.models import FNO
 from halfwave.models.block import FNOBlock, Skip
+from halfwave.models.embeddings import GridEmbedding
+from halfwave.models.nonlinearity import NONLINEARITIES
 from halfwave.models.pointwise import ChannelMLP
-from halfwave.numerics import Arithmetic, arithmetic_of
+from halfwave.numerics import Arithmetic
 from halfwave.planner.norms import largest_rms, matrix_norms, vector_norm
 from halfwave.planner.observe import Observation
 from halfwave.theory import Bound, Layer, bound_network, bound_pointwise, bound_rounding
 
 GELU_ULPS = 8
 """An assumption: a library's gelu is off by at most 8 units of its own format's roundoff, relative to its argument."""
+
+# Nonlinearities with a Lipschitz constant of which the same is assumed; others are not 0 at 0, or are not known.
+_COVERED = ("gelu", "relu", "silu", "tanh")
 
 # Products below 1e-37 that bf16 instructions flush: far above channels times 2^-126 for any layer that fits a machine.
 _FLUSHED = 1e-30
@@ -54,6 +59,27 @@ class Convolution:
     errors: tuple[Bound | float, ...]
 
 
+def covers(layer: nn.Module) -> bool:
+    """Whether the composition knows this layer: an MLP or a plain block, with a nonlinearity that it covers."""
+    if isinstance(layer, FNOBlock):
+        return layer.plain and layer.settings.non_linearity in _COVERED
+    return isinstance(layer, ChannelMLP) and layer.non_linearity in _COVERED
+
+
+def coordinate_error(model: FNO) -> float | None:
+    """The rounding of the positional channels, in fp32 under every policy; None where it is not known."""
+    embedding = model.positional_embedding
+    if embedding is None:
+        return 0.0
+    if not isinstance(embedding, GridEmbedding):
+        return None
+    if embedding.grid_boundaries is None:
+        return 2.0**-24 * math.sqrt(model.n_dim)
+    # Quotient, product and sum round, each a number of at most this size.
+    sizes = [max(abs(start), abs(end), abs(end - start)) for start, end in embedding.grid_boundaries]
+    return 3 * 2.0**-24 * math.hypot(*sizes)
+
+
 def bound_lifting(model: FNO, seen: Observation, coordinates: float) -> float:
     """The error of the lifted field; `coordinates` is that of the positional channels."""
     return bound_mlp(model.lifting, seen.inputs["lifting"], coordinates)
@@ -71,27 +97,32 @@ def bound_mlp(mlp: ChannelMLP, x: Tensor, error: float) -> float:
 
 
 def bound_block_output(block: FNOBlock, name: str, seen: Observation, error: float, conv: Convolution) -> float:
-    """E_{t+1} of a block from E_t: gelu(MLP(gelu(K v + W v)) + g v), each step rounded in the pointwise format."""
+    """E_{t+1} of a block from E_t: σ(MLP(σ(K v + W v)) + g v), each step rounded in the pointwise format."""
     x, y = seen.inputs[name].double(), seen.outputs[f"{name}.conv"].double()
     arith = _arithmetic(block, x)
     entered = Value(x, 0.0, error)
     convolved = Value(y, 0.0, _advance(error, Layer(conv.gain, 0.0, conv.errors, "identity")))
     # The convolution's answer is in its own format: loading it rounds, and storing the block's answer does.
     value = _add_skip(_rounded(convolved, arith), entered, block.skip, arith)
+    sigma = block.settings.non_linearity
     if block.activate:
-        value = _gelu(value, arith)
+        value = _activated(value, sigma, arith)
     if block.mlp is not None:
         value = _add_skip(_mlp(value, block.mlp, arith), entered, block.mlp_skip, arith)
-    return (_gelu(value, arith) if block.activate else _rounded(value, arith)).total
+    return (_activated(value, sigma, arith) if block.activate else _rounded(value, arith)).total
 
 
 def _arithmetic(module: FNOBlock | ChannelMLP, x: Tensor) -> Arithmetic:
-    return arithmetic_of(module.policy.pointwise, x.device.type)
+    return module.arithmetic(x.device)
 
 
 def _mlp(value: Value, mlp: ChannelMLP, arith: Arithmetic) -> Value:
-    w1, b1, w2, b2 = mlp.parameter_list()
-    return _linear(_gelu(_linear(value, w1, b1, arith), arith), w2, b2, arith)
+    parameters = mlp.parameter_list()
+    first, *others = zip(parameters[::2], parameters[1::2], strict=True)
+    value = _linear(value, *first, arith)
+    for weight, bias in others:
+        value = _linear(_activated(value, mlp.non_linearity, arith), weight, bias, arith)
+    return value
 
 
 def _linear(value: Value, weight: Tensor, bias: Tensor | None, arith: Arithmetic) -> Value:
@@ -128,11 +159,11 @@ def _add_skip(value: Value, entered: Value, skip: Skip, arith: Arithmetic) -> Va
     return _rounded(total, arith)
 
 
-def _gelu(value: Value, arith: Arithmetic) -> Value:
-    exact = torch.nn.functional.gelu(value.exact)
+def _activated(value: Value, name: str, arith: Arithmetic) -> Value:
+    exact = NONLINEARITIES[name].function(value.exact)
     unit = 2.0**-53 if _wide(arith) == "fp64" else 2.0**-24
     evaluation = GELU_ULPS * unit * value.computed_norm
-    return _rounded(_moved(value, exact, Layer(0.0, 1.0, (), "gelu", evaluation)), arith)
+    return _rounded(_moved(value, exact, Layer(0.0, 1.0, (), name, evaluation)), arith)
 
 
 def _rounded(value: Value, arith: Arithmetic) -> Value:

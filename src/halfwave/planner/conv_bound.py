@@ -8,34 +8,28 @@ import torch
 from torch import Tensor
 
 from halfwave.errors import InputError
-from halfwave.numerics import arithmetic_of
 from halfwave.planner.norms import matrix_norms, vector_norm
-from halfwave.precision import Policy
 from halfwave.spectral import DenseWeight, FourierTransform, SpectralConv
 from halfwave.spectral.transform_plan import plan_transform
 from halfwave.theory import Bound, Pipeline, bound_block
 from halfwave.theory.pipeline import TransformName
 
-_STAGES = ("forward_transform", "contraction", "inverse_transform", "weights")
-
 
 def pipeline_of(conv: SpectralConv, grid: tuple[int, ...], device: torch.device) -> Pipeline:
     """Where this convolution rounds on this grid: the backends that its plans choose, native or widened products."""
-    policy, transform = conv.policy, conv.transform
+    roles, transform = conv.resolved(device), conv.transform
     if not isinstance(transform, FourierTransform):
         raise InputError("no theorem covers transforms on the sphere: certify needs a model with Fourier blocks")
-    forward = transform.plan(grid, policy.format("forward_transform"), device)
-    inverse = plan_transform(
-        transform.modes(grid), transform.backend, policy.format("inverse_transform"), device, "hermitian"
-    )
-    how = [arithmetic_of(getattr(policy, role), device.type) for role in _STAGES]
+    how = [roles.forward_transform, roles.contraction, roles.inverse_transform, roles.weights]
+    forward = transform.plan(grid, roles.forward_transform, device)
+    inverse = plan_transform(transform.modes(grid), transform.backend, roles.inverse_transform, device, "hermitian")
     native = [arith.format.name for arith in how if arith.format.half and arith.how == "native"]
     return Pipeline(
-        policy.forward_transform,
-        policy.contraction,
-        policy.inverse_transform,
-        policy.weights,
-        transform=_way(forward.backend, policy.forward_transform, grid, device),
+        roles.forward_transform.format.name,
+        roles.contraction.format.name,
+        roles.inverse_transform.format.name,
+        roles.weights.format.name,
+        transform=_way(forward.backend, roles.forward_transform.format.name, grid, device),
         # The inverse FFT runs in fp32 on every device; a half-precision one would only be charged more.
         inverse_transform="gemm" if inverse.backend == "gemm" else "cast",
         cast_every_step=bool(native),
@@ -52,9 +46,12 @@ def _way(backend: str, format: str, grid: tuple[int, ...], device: torch.device)
 
 def weight_norms(conv: SpectralConv, grid: tuple[int, ...]) -> tuple[float, float]:
     """(r2, ra) over the modes that this grid uses, in float64."""
-    dense = conv.weight.dense().detach()  # (C, O, *K)
-    used = dense[(slice(None), slice(None), *conv.transform.weight_slices(grid))]
-    return matrix_norms(used.movedim((1, 0), (-2, -1)))
+    dense, window = conv.weight.dense().detach(), conv.transform.weight_slices(grid)
+    channels = dense.ndim - len(window)
+    used = dense[(*[slice(None)] * channels, *window)]
+    if channels == 1:  # (C, *K), separable: each matrix is diagonal, and its norms are those of its entries
+        return matrix_norms(used[..., None, None])
+    return matrix_norms(used.movedim((1, 0), (-2, -1)))  # (C, O, *K)
 
 
 def bound_conv(
@@ -76,14 +73,15 @@ def bound_conv(
     )
 
 
-def underflow_over_rounding(conv: SpectralConv, policy: Policy, v: Tensor) -> float:
+def underflow_over_rounding(exact: SpectralConv, conv: SpectralConv, v: Tensor) -> float:
     """What underflow can take from the kept coefficients over what rounding can: eta sqrt(count) / (u ||v_hat||).
 
-    `conv` is the float64 one, `v` its stabilised input; counted are the real parts below the smallest normal number of
-    the narrower of the two formats that hold the spectrum. Zeros lose nothing.
+    `exact` is the float64 one, `v` its stabilised input; counted are the real parts below the smallest normal number of
+    the narrower of the two formats that hold the spectrum in `conv`. Zeros lose nothing.
     """
-    spectrum = conv.transform.forward(v, conv.policy.format("forward_transform")).abs()
-    formats = [policy.format(role) for role in ("forward_transform", "contraction")]
+    spectrum = exact.transform.forward(v, exact.resolved(v.device).forward_transform).abs()
+    roles = conv.resolved(v.device)
+    formats = [roles.forward_transform.format, roles.contraction.format]
     format = max(formats, key=lambda f: f.smallest_normal)
     # Coefficients that are zero but for the rounding of float64 are zeros.
     low = (spectrum < format.smallest_normal) & (spectrum > 1e-13 * spectrum.max())

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import nn
 
-from halfwave.models.recipes import Recipe
 from halfwave.planner.memory import plan_memory
 from halfwave.planner.sizes import parse_bytes
 from halfwave.planner.work import Work, as_work
 from halfwave.precision import Policy
+from halfwave.recipes import Recipe
 
 _LARGEST = 1 << 24
 _SECOND = 16

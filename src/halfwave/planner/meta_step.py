@@ -132,7 +132,7 @@ def _tensors(model: nn.Module) -> Iterator[Tensor]:
 
 def _by_name(model: nn.Module, inputs: Any) -> dict[str, Any]:
     """Inputs by the names of the forward pass's arguments, and ``"target"`` if there is one."""
-    names = [n for n, p in inspect.signature(model.forward).parameters.items() if p.kind is not p.VAR_KEYWORD]
+    names = [name for name, p in inspect.signature(model.forward).parameters.items() if _is_input(p)]
     if isinstance(inputs, Mapping):
         found = {("target" if n == "y" and n not in names else n): _as_tensor(value) for n, value in inputs.items()}
         unknown = set(found) - {*names, "target"}
@@ -144,6 +144,12 @@ def _by_name(model: nn.Module, inputs: Any) -> dict[str, Any]:
     if not 0 < len(values) <= len(names) + 1:
         raise InputError(f"{type(model).__name__} takes {len(names)} inputs and a target, got {len(values)}")
     return {name: value for name, value in zip([*names, "target"], values, strict=False) if value is not None}
+
+
+def _is_input(parameter: inspect.Parameter) -> bool:
+    """Whether an argument of a forward pass may be a tensor; where it says nothing, it may."""
+    said = parameter.annotation
+    return parameter.kind is not parameter.VAR_KEYWORD and (said is parameter.empty or "Tensor" in str(said))
 
 
 def _as_tensor(value: Any) -> Any:

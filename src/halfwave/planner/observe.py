@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from halfwave.models import NeuralOperator, set_precision
 from halfwave.models.block import FNOBlock
+from halfwave.models.settling import trial_run
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
 
@@ -62,7 +63,7 @@ def core_of(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
     seen: list[Tensor] = []
     handle = found[0].register_forward_pre_hook(lambda _, args: seen.append(args[0].detach()))
     try:
-        with torch.no_grad():
+        with torch.no_grad(), trial_run(model):
             model(x)
     finally:
         handle.remove()
@@ -70,10 +71,8 @@ def core_of(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
 
 
 def run_as(model: nn.Module, policy: Policy, stabilizers: dict[str, str] | None = None) -> nn.Module:
-    """A copy of the model under another policy, in float64 where the policy is; `stabilizers` by convolution."""
+    """A copy of the model under another policy, with the weights that it has; `stabilizers` by convolution."""
     copy = deepcopy(model).eval()
-    if policy.pointwise == "fp64":
-        copy = copy.double()
     set_precision(copy, policy)
     for name, stabilizer in (stabilizers or {}).items():
         copy.get_submodule(name).set_precision(policy.with_(stabilizer=stabilizer))  # type: ignore[operator]
@@ -87,7 +86,7 @@ def observe(model: nn.Module, x: Tensor, names: Sequence[str] | None = None) -> 
     wide = next(model.parameters()).dtype
     watched = _default_names(model) if names is None else names
     # Eager: hooks inside a compiled graph would not fire.
-    with _watched(model, seen, watched), torch.compiler.set_stance("force_eager"):
+    with _watched(model, seen, watched), trial_run(model), torch.compiler.set_stance("force_eager"):
         seen.output = model(x.to(wide)).detach()
     return seen
 

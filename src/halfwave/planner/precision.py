@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from halfwave.data import Dataset, Split, open_dataset
 from halfwave.errors import InputError
 from halfwave.models import GINO, SFNO, NeuralOperator
+from halfwave.models.settling import trial_run
 from halfwave.numerics import FORMATS, Format, get_format, multiplies_natively
 from halfwave.planner.data_error import estimate_data_error
 from halfwave.planner.norms import largest_rms
@@ -38,9 +39,10 @@ def plan_precision(
 
     A format must hold the values of the stage with room to spare (overflow, underflow), and its error must be below the
     tolerance: by the bound where that is small enough to decide, else as measured on the samples with all else in
-    float64. Then the whole policy is measured together; while the answer's error is above the tolerance, every choice
-    is held to half as much as before. Cheap is first what takes fewer bytes, then what the device multiplies natively,
-    then what is more accurate. No weights are changed; a trained model gives the figures that matter.
+    float64. Then the whole policy is measured together; while the answer's error is above the tolerance, and lowered
+    stages have a part in it, every choice is held to half as much as before. Cheap is first what takes fewer bytes,
+    then what the device multiplies natively, then what is more accurate. No weights are changed; a trained model gives
+    the figures that matter.
 
     Args:
         model: an `FNO`, `TFNO`, `SFNO` or `UNet`, or a wrapper around one. It is copied, not changed.
@@ -65,9 +67,13 @@ def plan_precision(
         choices = tuple(stage.choose(tolerance * share) for stage in stages)
         policy = _policy(choices, candidates, stabilizer)
         error = _together(core, x, policy, reference)
-        if error <= tolerance or all(choice.format == "fp32" for choice in choices):
+        # A lowered stage without an error (weights of zero) costs nothing: no limit would change it.
+        costs = [choice.error for choice in choices if choice.format != "fp32" and choice.error > 0]
+        if error <= tolerance or not costs:
             return PrecisionPlan(policy, choices, tolerance, source, share, error, tuple(x.shape[2:]), len(x))
         share /= 2
+        while tolerance * share >= max(costs):  # the same choices, and the same answer
+            share /= 2
 
 
 class _Weighed:
@@ -144,7 +150,7 @@ def _prepare(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
     x = x.to(next(model.parameters()).device)
     try:
         core, inputs = core_of(model, x)
-        with torch.no_grad():
+        with torch.no_grad(), trial_run(core):
             core(inputs[:1])
     except (RuntimeError, ValueError) as error:
         raise InputError(f"the model cannot be applied to the data: {str(error).splitlines()[0]}") from error

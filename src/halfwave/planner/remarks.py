@@ -9,7 +9,7 @@ from halfwave.planner.certificate import BlockCertificate
 from halfwave.planner.composed import GELU_ULPS
 from halfwave.planner.norms import largest_rms
 from halfwave.planner.observe import Runs, conv_of
-from halfwave.precision import Policy
+from halfwave.precision import Resolved
 from halfwave.spectral.cost import narrow_range
 
 CLOSE_TO_OVERFLOW = 0.25
@@ -22,15 +22,15 @@ def concerns(runs: Runs, blocks: tuple[BlockCertificate, ...]) -> tuple[str, ...
     """Overflow, underflow, and bounds that are missing or exclude little."""
     texts: list[str] = []
     for block in blocks:
-        policy = conv_of(runs.model, block.name).policy
-        points = math.prod(runs.chosen.inputs[f"{block.name}.conv"].shape[2:])
-        texts += [f"{block.name}: {text}" for text in _range_concerns(block, policy, points)]
+        x = runs.chosen.inputs[f"{block.name}.conv"]
+        roles = conv_of(runs.model, block.name).resolved(x.device)
+        texts += [f"{block.name}: {text}" for text in _range_concerns(block, roles, math.prod(x.shape[2:]))]
         texts += [f"{block.name}: {text}" for text in _bound_concerns(block)]
     return tuple(texts)
 
 
-def _range_concerns(block: BlockCertificate, policy: Policy, points: int) -> Iterator[str]:
-    forward, pointwise = policy.format("forward_transform"), policy.format("pointwise")
+def _range_concerns(block: BlockCertificate, roles: Resolved, points: int) -> Iterator[str]:
+    forward, pointwise = roles.forward_transform.format, roles.pointwise.format
     narrow = min(forward, pointwise, key=lambda format: format.largest)
     if not block.finite:
         yield f"inf or nan appeared: {narrow} ends at {narrow.largest:g}"
@@ -87,7 +87,10 @@ def _function_notes(blocks: tuple[BlockCertificate, ...]) -> Iterator[str]:
 
 def _composition_note(runs: Runs, bound: float | None) -> str:
     if bound is None:
-        return "no composed bound: it needs an FNO, finite values and a stabilizer with a Lipschitz constant"
+        return (
+            "no composed bound: it needs an FNO of plain blocks (no norm, preactivation or scaling), finite values, "
+            "and a nonlinearity and a stabilizer with a Lipschitz constant"
+        )
     size = largest_rms(runs.exact.output)
     empty = "; here they exceed the answer itself and exclude nothing" if bound > size else ""
     return (

@@ -18,13 +18,14 @@ from torch import Tensor, nn
 from halfwave.models import NeuralOperator
 from halfwave.models.block import FNOBlock
 from halfwave.models.pointwise import ChannelMLP
-from halfwave.numerics import Format, arithmetic_of, round_to
-from halfwave.planner.composed import Convolution, bound_block_output, bound_mlp
+from halfwave.models.settling import trial_run
+from halfwave.numerics import Format, arithmetic, arithmetic_of, round_to
+from halfwave.planner.composed import Convolution, bound_block_output, bound_mlp, covers
 from halfwave.planner.conv_bound import bound_conv, weight_norms
 from halfwave.planner.norms import largest_rms
 from halfwave.planner.observe import Observation, observe
 from halfwave.planner.remarks import CLOSE_TO_OVERFLOW, MUCH_UNDERFLOW
-from halfwave.precision import Policy, get_stabilizer
+from halfwave.precision import Policy, PolicyModule, get_stabilizer
 from halfwave.spectral import FourierTransform, SpectralConv
 from halfwave.spectral.cost import narrow_range
 
@@ -89,12 +90,12 @@ def _underflow(values: Tensor, format: Format) -> float:
     return format.smallest_subnormal / 2 * math.sqrt(int(low.sum())) / size if size > 0 else 0.0
 
 
-def layers_of(model: nn.Module) -> dict[str, nn.Module]:
+def layers_of(model: nn.Module) -> dict[str, PolicyModule]:
     """The layers that compute under a policy: the outermost modules with one below the operator."""
-    found: dict[str, nn.Module] = {}
+    found: dict[str, PolicyModule] = {}
     for name, module in model.named_modules():
         inner = any(name.startswith(f"{outer}.") for outer in found)
-        if hasattr(module, "policy") and not isinstance(module, NeuralOperator) and not inner:
+        if isinstance(module, PolicyModule) and not isinstance(module, NeuralOperator) and not inner:
             found[name] = module
     return found
 
@@ -141,8 +142,8 @@ def _spectral_stages(name: str, conv: SpectralConv, seen: Observation, stabilize
         return None if found is None else found.value
 
     def sums(role: str, format: Format) -> int:
-        transform = conv.transform
-        fft = isinstance(transform, FourierTransform) and transform.plan(grid, format, x.device).backend == "fft"
+        transform, arith = conv.transform, arithmetic(format, x.device.type)
+        fft = isinstance(transform, FourierTransform) and transform.plan(grid, arith, x.device).backend == "fft"
         return math.prod(grid) if fft and role == "forward_transform" and narrow_range(format) else 1
 
     for role in SPECTRAL:
@@ -162,12 +163,12 @@ def _spectra(conv: SpectralConv, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The stabilised input, its spectrum, and the contracted one, in float64."""
     v = get_stabilizer(conv.stabilizer)(x)
     exact = arithmetic_of("fp64", x.device.type)
-    v_hat = conv.transform.forward(v, exact.format)
+    v_hat = conv.transform.forward(v, exact)
     y_hat = conv.weight.contract(v_hat, conv.transform.weight_slices(tuple(x.shape[2:])), exact, exact)
     return v, v_hat, y_hat
 
 
-def _pointwise_stage(name: str, layer: nn.Module, seen: Observation) -> Stage:
+def _pointwise_stage(name: str, layer: PolicyModule, seen: Observation) -> Stage:
     x, y = seen.inputs[name], seen.outputs[name]
     exact = Policy.uniform("fp64")
 
@@ -180,7 +181,7 @@ def _pointwise_stage(name: str, layer: nn.Module, seen: Observation) -> Stage:
         # The layer holds its input in the format: that rounding is measured, and follows as an error that enters.
         rounded = round_to(x, format)
         entered = largest_rms(rounded - x)
-        if not math.isfinite(entered):
+        if not math.isfinite(entered) or not covers(layer):
             return None
         held = Observation(seen.output, {**seen.inputs, name: rounded}, seen.outputs)
         with _policy(layer, exact.with_(pointwise=format.name)):
@@ -192,11 +193,16 @@ def _pointwise_stage(name: str, layer: nn.Module, seen: Observation) -> Stage:
 
 
 @contextmanager
-def _policy(layer: nn.Module, policy: Policy) -> Iterator[None]:
-    """While active, a layer (not its parts) has another policy."""
-    before = layer.policy
-    layer.policy = policy  # type: ignore[assignment]
+def _policy(layer: PolicyModule, policy: Policy) -> Iterator[None]:
+    """While active, a layer (not its parts, but for the norms of a block) has another policy."""
+    norms = layer.norms if isinstance(layer, FNOBlock) else None
+    holders = [layer, *(norm for norm in norms or () if isinstance(norm, PolicyModule))]
+    before = [holder.policy for holder in holders]
+    for holder in holders:
+        holder.adopt(policy)
     try:
-        yield
+        with trial_run(layer):
+            yield
     finally:
-        layer.policy = before
+        for holder, own in zip(holders, before, strict=True):
+            holder.adopt(own)

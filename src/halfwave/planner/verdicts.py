@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from halfwave.models.recipes import Recipe
 from halfwave.numerics import FORMATS
 from halfwave.planner.cost import plan_cost
 from halfwave.planner.largest import largest_batch
@@ -14,6 +13,7 @@ from halfwave.planner.memory import plan_memory
 from halfwave.planner.roofline import Clock
 from halfwave.planner.work import recipe_grid, recipe_work
 from halfwave.precision import NAMES, Policy
+from halfwave.recipes import Recipe
 from halfwave.theory import bound_precision
 
 _SPECTRAL = ("forward_transform", "contraction", "inverse_transform", "weights")

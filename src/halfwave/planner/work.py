@@ -9,12 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from halfwave.data import sample_shapes
 from halfwave.errors import InputError
 from halfwave.models import build_model
-from halfwave.models.recipes import Recipe, get_recipe
-
-# Channels in and out of the generators' fields.
-_CHANNELS = {"darcy": (1, 1), "navier-stokes": (1, 1), "shallow-water": (3, 3)}
+from halfwave.recipes import Recipe, get_recipe
 
 
 @dataclass(frozen=True)
@@ -28,27 +26,27 @@ class Work:
 def recipe_work(recipe: str | Recipe, grid: int | None = None, arguments: Mapping[str, Any] | None = None) -> Work:
     """The recipe's model on `meta` and its fields, on the recipe's grid or on one with `grid` points a side."""
     chosen = find_recipe(recipe)
-    if chosen.generator not in _CHANNELS:
+    if not chosen.domain.has_grid:
         raise InputError(
             f"recipe {chosen.name!r} has point clouds, whose memory depends on their points: plan it with "
             f"halfwave.planner.plan_memory and real coordinates"
         )
-    channels = _CHANNELS[chosen.generator]
-    given = {"in_channels": channels[0], "out_channels": channels[1], **chosen.arguments, **(arguments or {})}
+    x_shape, y_shape = sample_shapes(chosen.resized(_check_side(grid)).build_generator())
+    given = {"in_channels": x_shape[0], "out_channels": y_shape[0], **chosen.arguments, **(arguments or {})}
     with torch.device("meta"):
         model = build_model(chosen.model, given)
-    shape = recipe_grid(chosen, grid)
-    return Work(model, lambda batch: (_check_batch(batch), given["in_channels"], *shape))
+    return Work(model, lambda batch: (_check_batch(batch), given["in_channels"], *x_shape[1:]))
 
 
 def recipe_grid(recipe: Recipe, grid: int | None = None) -> tuple[int, ...]:
-    """Points along each axis: of a square, or of a sphere with `grid` latitudes."""
-    side = int(recipe.parameters.get("resolution", 128)) if grid is None else grid
-    if side < 4:
-        raise InputError(f"a grid of {side} points a side is too small: expected at least 4")
-    if recipe.generator == "shallow-water":
-        return (side, 2 * side)
-    return (side,) * int(recipe.parameters.get("dim", 2))
+    """Points along each axis of a recipe's fields, or of such fields with `grid` points a side."""
+    return sample_shapes(recipe.resized(_check_side(grid)).build_generator())[0][1:]
+
+
+def _check_side(grid: int | None) -> int | None:
+    if grid is not None and grid < 4:
+        raise InputError(f"a grid of {grid} points a side is too small: expected at least 4")
+    return grid
 
 
 def find_recipe(recipe: str | Recipe) -> Recipe:

@@ -9,6 +9,8 @@ contraction reads, and everything else (pointwise layers: what AMP does). The pa
 | amp   | fp32                             | half      |
 | half  | half                             | fp32      |
 | mixed | half                             | half      |
+
+and ``double`` is fp64 in every role. fp32 is the dtype of the master weights: see `resolved`.
 """
 
 from __future__ import annotations
@@ -20,13 +22,15 @@ from typing import Any
 import torch
 
 from halfwave.numerics import FORMATS, Format, default_half, get_format
+from halfwave.precision.resolved import Resolved, resolve
 from halfwave.precision.stabilizers import check_stabilizer
 
 ROLES = ("forward_transform", "contraction", "inverse_transform", "pointwise", "weights")
 NAMES = ("full", "amp", "half", "mixed")
+PRECISIONS = (*NAMES, "double")
 BLOCKS = ("FFF", "FFH", "FHF", "FHH", "HFF", "HFH", "HHF", "HHH")
 _SPECTRAL = ("forward_transform", "contraction", "inverse_transform", "weights")
-_HALF_ROLES = {"full": (), "amp": ("pointwise",), "half": _SPECTRAL, "mixed": ROLES}
+_HALF_ROLES = {"amp": ("pointwise",), "half": _SPECTRAL, "mixed": ROLES}
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class Policy:
     """One format name for each role, and a stabilizer applied before the forward transform.
 
     The stabilizer ``"auto"`` is tanh where a half-precision FFT could overflow and none where it cannot (the gemm
-    backend folds 1/N into its matrix, so its coefficients are means, bounded by max|v|).
+    backend folds 1/N into its matrix, so its coefficients are means, bounded by max|v|), until a layer has computed:
+    from then on it is the one that acted, in every format. Another name changes it.
     Accepts format names or `Format` objects; unknown ones raise ValueError.
 
     `layers` names parts of a model that have a policy of their own (``{"blocks.0": Policy(...)}``, or pairs); all that
@@ -68,17 +73,29 @@ class Policy:
         stabilizer: str = "auto",
         device: torch.device | str = "cpu",
     ) -> Policy:
-        """One of the paper's four methods, or a setting of its block ablation such as ``"HHF"`` (see `block`).
+        """One of the paper's four methods, ``"double"``, or a setting of its block ablation such as ``"HHF"``.
 
-        `dtype` is what half means, by default what `device` does fast.
+        `dtype` is what half means, by default what `device` does fast; ``"full"`` in fp64 is ``"double"``.
         """
-        if name not in (*NAMES, *BLOCKS):
-            raise ValueError(f"unknown precision {name!r}: expected one of {', '.join(NAMES)}")
+        if name not in (*PRECISIONS, *BLOCKS):
+            raise ValueError(f"unknown precision {name!r}: expected one of {', '.join(PRECISIONS)}")
         half = default_half(device) if dtype is None else _as_format(dtype)
         if name in BLOCKS:
             return cls.block(name, half, stabilizer)
+        if name in ("full", "double"):
+            return cls._wide(name, half, stabilizer)
+        _check_half(name, half)
         roles: dict[str, Any] = dict.fromkeys(_HALF_ROLES[name], half.name)
         return cls(**roles, stabilizer=stabilizer, name=name)
+
+    @classmethod
+    def _wide(cls, name: str, dtype: Format, stabilizer: str) -> Policy:
+        """full or double; a half dtype, which a schedule hands to all of its phases, has nothing to act on."""
+        if name == "double" and dtype.name == "fp32":
+            raise ValueError("dtype fp32 contradicts precision 'double': expected fp64, or precision 'full'")
+        if name == "double" or dtype.name == "fp64":
+            return replace(cls.uniform("fp64", stabilizer), name="double")
+        return cls(stabilizer=stabilizer, name="full")
 
     @classmethod
     def block(cls, setting: str, dtype: str | Format | torch.dtype | None = None, stabilizer: str = "auto") -> Policy:
@@ -86,11 +103,12 @@ class Policy:
         if len(setting) != 3 or set(setting) - {"F", "H"}:
             raise ValueError(f"unknown block setting {setting!r}: expected three letters F or H, such as 'HHF'")
         half = default_half() if dtype is None else _as_format(dtype)
+        _check_half(setting, half)
         forward, contraction, inverse = (half.name if letter == "H" else "fp32" for letter in setting)
         return cls(forward, contraction, inverse, "fp32", contraction, stabilizer, setting)
 
     @classmethod
-    def uniform(cls, dtype: str | Format | torch.dtype, stabilizer: str = "none") -> Policy:
+    def uniform(cls, dtype: str | Format | torch.dtype, stabilizer: str = "auto") -> Policy:
         """The same format in every role: fp64 serves as the reference of certificates and gradient checks."""
         name = _as_format(dtype).name
         return cls(name, name, name, name, name, stabilizer, name)
@@ -100,6 +118,15 @@ class Policy:
         if role not in ROLES:
             raise ValueError(f"unknown role {role!r}: expected one of {', '.join(ROLES)}")
         return FORMATS[getattr(self, role)]
+
+    def on(self, device: torch.device | str, dtype: torch.dtype = torch.float32) -> Resolved:
+        """The arithmetic of each role (outside `layers`) on a device, for master weights of this dtype.
+
+        A role in fp32 computes in the dtype of the weights, so that `model.double()` is fp64 throughout under
+        ``"full"``, and outside the half roles under the others.
+        """
+        formats = self.forward_transform, self.contraction, self.inverse_transform, self.pointwise, self.weights
+        return resolve(formats, device, dtype)
 
     def of(self, layer: str) -> Policy:
         """The policy of a module by its name in the model, one without layers.
@@ -156,6 +183,13 @@ class Policy:
 def as_policy(value: str | Policy) -> Policy:
     """A policy, or the named one."""
     return value if isinstance(value, Policy) else Policy.named(value)
+
+
+def _check_half(name: str, half: Format) -> None:
+    """ValueError for a dtype that cannot be what half means in the precision `name`."""
+    if not half.half:
+        accepted = ", ".join(f.name for f in FORMATS.values() if f.half)
+        raise ValueError(f"dtype {half} is not half: precision {name!r} takes one of {accepted}")
 
 
 def _as_format(dtype: str | Format | torch.dtype) -> Format:

@@ -21,6 +21,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from halfwave.numerics import at_least_fp32
+
 Stabilizer = Callable[[Tensor], Tensor]
 
 NAMES = ("auto", "none", "tanh", "hard-clip", "2-sigma-clip", "divide-S", "normalise")
@@ -80,7 +82,7 @@ def _normalise(v: Tensor) -> Tensor:
 
 
 def _statistics(v: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    wide = v if v.dtype is torch.float64 else v.float()
+    wide = at_least_fp32(v)
     return wide.mean(dims, keepdim=True), wide.std(dims, correction=0, keepdim=True)
 
 

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, ScalarFormatter
 
+from halfwave.errors import InputError
 from halfwave.files import read_json, written_aside
 
 # Okabe and Ito's colours, told apart by every kind of colour vision; bounds are dashed lines, measurements marks.
@@ -27,6 +28,15 @@ _TITLES = {
     "data": "Coefficients of {fields} fields in {format} ({algorithm})",
     "certificate": "A trained model under {policy}",
 }
+
+
+def is_result(path: Path) -> bool:
+    """Whether a JSON file is a result of `halfwave bounds`."""
+    try:
+        found = read_json(path)
+    except InputError:
+        return False
+    return isinstance(found, dict) and found.get("kind") in _TITLES and "rows" in found
 
 
 def draw_bounds(source: str | Path, target: str | Path) -> None:

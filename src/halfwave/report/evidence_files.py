@@ -33,11 +33,13 @@ class EvidenceFiles:
         return self.page.parent / "plots"
 
     def write(self, evidence: Evidence) -> None:
-        """Replace all of them; a picture whose result is gone goes too."""
+        """Replace all of them; a picture of the last report whose result is gone goes too."""
+        last = self.markdown.read_text(encoding="utf-8", errors="replace") if self.markdown.exists() else ""
         for finding in evidence.findings:
             path = self.plots / f"{finding.name}.png"
             if finding.summary is None or not finding.summary.panels:
-                path.unlink(missing_ok=True)
+                if f"({self.plots.name}/{path.name})" in last:
+                    path.unlink(missing_ok=True)
                 continue
             with written_aside(path) as aside:
                 aside.write_bytes(draw(finding.summary.panels))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
-from halfwave.numerics import Arithmetic, arithmetic_of
-from halfwave.precision import Policy, as_policy, get_stabilizer, resolve_stabilizer
-from halfwave.spectral.build import build_weight
+from halfwave.precision import Policy, PolicyModule, as_policy, get_stabilizer, resolve_stabilizer
+from halfwave.spectral.build import WeightSettings
 from halfwave.spectral.factorized import Implementation
+from halfwave.spectral.fields import check_field
 from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.modes import Layout, check_modes
 from halfwave.spectral.plan import ComplexMode, Objective
@@ -19,17 +22,24 @@ from halfwave.spectral.transform_plan import Backend
 from halfwave.spectral.weights import SpectralWeight
 
 Transform = FourierTransform | SphericalTransform
+_STAGES = ("forward_transform", "contraction", "inverse_transform")
 
 
-class SpectralConv(nn.Module):
+class SpectralConv(PolicyModule):
     """The spectral convolution of a neural operator, each stage in its own format.
 
     Shapes: (B, in_channels, *grid) to (B, out_channels, *grid), or to another grid with `output_shape`
     (band-limited interpolation). The result is in the storage dtype of the inverse transform's format.
 
+    The policy's stabilizer is part of the function. ``"auto"`` is resolved (tanh before an FFT in a format of narrow
+    range, none elsewhere) until the first input comes; from then on `stabilizer` stays through every change of
+    precision, until a policy names another. It is saved with the weights.
+
     Args:
         in_channels, out_channels: channels C and O.
-        n_modes: kept frequencies per axis, as in neuraloperator (the last one counts both signs).
+        n_modes: kept frequencies per axis, as in neuraloperator (the last one counts both signs); the attribute can
+            be set later, up to `max_n_modes`.
+        max_n_modes: modes that get weights, counted in the same way; None for `n_modes`.
         bias: add a learned constant per channel.
         factorization: None (dense), ``"cp"``, ``"tucker"`` or ``"tt"``.
         rank: of the factorization, a fraction of the dense parameters or integers (see `ranks`).
@@ -44,7 +54,7 @@ class SpectralConv(nn.Module):
         backend: ``"gemm"``, ``"fft"`` or ``"auto"``.
         layout: ``"exact"``, or ``"neuralop"`` to repeat its treatment of odd grids (see `modes`).
         transform: in place of a Fourier transform of `n_modes`; `SphericalTransform(n_modes)` makes this the
-            convolution on the sphere, with weights per degree. `backend` and `layout` are not given then.
+            convolution on the sphere, with weights per degree. `backend`, `layout` and `max_n_modes` are its own then.
     """
 
     def __init__(
@@ -53,6 +63,7 @@ class SpectralConv(nn.Module):
         out_channels: int,
         n_modes: int | tuple[int, ...],
         *,
+        max_n_modes: int | tuple[int, ...] | None = None,
         bias: bool = True,
         factorization: str | None = None,
         rank: Rank = 1.0,
@@ -66,84 +77,146 @@ class SpectralConv(nn.Module):
         layout: Layout = "exact",
         transform: Transform | None = None,
     ) -> None:
+        owned = None if max_n_modes is None else check_modes(max_n_modes)
+        own = _check_transform(transform, check_modes(n_modes), backend, layout, owned)
+        settings = ContractionSettings(contraction, complex_mode, memory_limit)
+        weights = WeightSettings(factorization, rank, separable, implementation, settings)
+        self._compose(in_channels, out_channels, own, weights, bias, precision)
+
+    @classmethod
+    def of(
+        cls,
+        in_channels: int,
+        out_channels: int,
+        transform: Transform,
+        weights: WeightSettings,
+        bias: bool = True,
+        precision: str | Policy = "full",
+    ) -> SpectralConv:
+        """The convolution made of these objects."""
+        conv = cls.__new__(cls)
+        conv._compose(in_channels, out_channels, transform, weights, bias, precision)
+        return conv
+
+    def _compose(
+        self,
+        in_channels: int,
+        out_channels: int,
+        transform: Transform,
+        weights: WeightSettings,
+        bias: bool,
+        precision: str | Policy,
+    ) -> None:
         super().__init__()
         for label, value in (("in_channels", in_channels), ("out_channels", out_channels)):
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"{label} must be a positive integer, got {value!r}")
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.transform: Transform = _check_transform(transform, check_modes(n_modes), backend, layout)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.transform: Transform = transform
         std = (2 / (in_channels + out_channels)) ** 0.5
-        self.weight: SpectralWeight = build_weight(
-            self.transform.weight_modes,
-            in_channels,
-            out_channels,
-            std,
-            factorization=factorization,
-            rank=rank,
-            separable=separable,
-            implementation=implementation,
-            settings=ContractionSettings(contraction, complex_mode, memory_limit),
-        )
+        self.weight: SpectralWeight = weights.build(transform.weight_modes, in_channels, out_channels, std)
         self.bias = nn.Parameter(std * torch.randn(out_channels)) if bias else None
-        self.policy = as_policy(precision)
-
-    def set_precision(self, policy: str | Policy) -> None:
-        """Compute with another policy from now on; the fp32 master weights stay."""
-        self.policy = as_policy(policy)
+        # Whether the layer has computed: then a policy with "auto" leaves the stabilizer as it is.
+        self.settled = False
+        self.adopt(as_policy(precision))
 
     def forward(self, x: Tensor, output_shape: tuple[int, ...] | None = None) -> Tensor:
+        check_field(x, self.in_channels, self.transform.dim, self.masters.device)
         grid = tuple(x.shape[2:])
-        if x.ndim != self.transform.dim + 2 or x.shape[1] != self.in_channels:
-            raise ValueError(
-                f"expected input (batch, {self.in_channels}, {self.transform.dim} grid axes), got {tuple(x.shape)}"
-            )
-        device = x.device
-        x_hat = self.transform.forward(self._stabilized(x), self.policy.format("forward_transform"))
+        roles = self.resolved(x.device)
+        v = self._stabilized(x, roles.forward_transform.storage)
+        x_hat = self.transform.forward(v, roles.forward_transform)
         window = self.transform.weight_slices(grid)
-        y_hat = self.weight.contract(
-            x_hat, window, self._arithmetic("contraction", device), self._arithmetic("weights", device)
-        )
+        y_hat = self.weight.contract(x_hat, window, roles.contraction, roles.weights)
         target = grid if output_shape is None else tuple(output_shape)
         biased = None if self.bias is None else self.transform.add_constant(y_hat, self.bias, grid)
-        y = self.transform.inverse(
-            y_hat if biased is None else biased, target, grid, self.policy.format("inverse_transform")
-        )
+        y = self.transform.inverse(y_hat if biased is None else biased, target, grid, roles.inverse_transform)
         if self.bias is not None and biased is None:
             y = y + self.bias.to(y.dtype).view(-1, *([1] * len(grid)))
         return y
 
+    def adopt(self, policy: Policy) -> None:
+        super().adopt(policy)
+        self._choose_stabilizer()
+
+    def settle(self) -> None:
+        # Traced code writes and does not read: a guard on what changes once would compile every layer twice.
+        if torch.compiler.is_compiling() or not self.settled:
+            self.settled = True
+
+    def concern(self) -> str | None:
+        if self.policy.stabilizer == "auto" and self.stabilizer == "none" and self._half_fft(self.policy):
+            return (
+                "an FFT in a format of narrow range may overflow, and this model has computed without a stabilizer, "
+                "which is part of its function: name one (stabilizer='tanh') to change it, or take backend='gemm'"
+            )
+        return None
+
+    @property
+    def n_modes(self) -> tuple[int, ...]:
+        """The kept modes. Set them to keep others of those that have weights: the low ones are used."""
+        return self.transform.n_modes
+
+    @n_modes.setter
+    def n_modes(self, n_modes: int | tuple[int, ...]) -> None:
+        most = self.transform.max_n_modes or self.transform.n_modes
+        self.transform = replace(self.transform, n_modes=check_modes(n_modes), max_n_modes=most)  # type: ignore[arg-type]
+
     @property
     def stabilizer(self) -> str:
-        """The stabilizer that acts: the policy's, ``"auto"`` resolved by the backend and the format."""
-        return resolve_stabilizer(
-            self.policy.stabilizer, self.transform.half_fft(self.policy.format("forward_transform"))
-        )
+        """The stabilizer that acts."""
+        return self._stabilizer
 
-    def _stabilized(self, x: Tensor) -> Tensor:
-        return x if self.stabilizer == "none" else get_stabilizer(self.stabilizer)(x)
+    def settle_on(self, stabilizer: str) -> None:
+        """Take over the stabilizer that these weights were trained with."""
+        self._stabilizer, self.settled = resolve_stabilizer(stabilizer, self._half_fft(self.policy)), True
 
-    def _arithmetic(self, role: str, device: torch.device) -> Arithmetic:
-        return arithmetic_of(getattr(self.policy, role), device.type)
+    def brings_stabilizer(self, policies: Iterable[Policy]) -> bool:
+        """Whether one of these policies would bring a stabilizer with it into a layer that has not computed yet."""
+        return any(policy.stabilizer == "auto" and self._half_fft(policy) for policy in policies)
+
+    def _choose_stabilizer(self) -> None:
+        if not self.settled or self.policy.stabilizer != "auto":
+            self._stabilizer = resolve_stabilizer(self.policy.stabilizer, self._half_fft(self.policy))
+
+    def _half_fft(self, policy: Policy) -> bool:
+        masters = self.masters
+        return self.transform.half_fft(policy.on(masters.device, masters.dtype).forward_transform.format)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SpectralConv:
+        """`.half()` and the like: weights of another dtype may make another FFT."""
+        super()._apply(fn, recurse)
+        self._choose_stabilizer()
+        return self
+
+    def _stabilized(self, x: Tensor, storage: torch.dtype) -> Tensor:
+        if self._stabilizer == "none":
+            return x
+        return get_stabilizer(self._stabilizer)(x.double() if storage is torch.float64 else x)
 
     def extra_repr(self) -> str:
-        stages = ("forward_transform", "contraction", "inverse_transform")
-        device = self.bias.device if self.bias is not None else next(self.parameters()).device
-        ran = ", ".join(f"{stage}={self._arithmetic(stage, device)}" for stage in stages)
+        roles = self.resolved(self.masters.device)
+        ran = ", ".join(f"{stage}={getattr(roles, stage)}" for stage in _STAGES)
         return (
             f"{self.in_channels}, {self.out_channels}, n_modes={self.transform.n_modes}, "
-            f"backend={self.transform.backend}, policy={self.policy.name}, {ran}, stabilizer={self.policy.stabilizer}"
+            f"backend={self.transform.backend}, policy={self.policy.name}, {ran}, stabilizer={self.stabilizer}"
         )
 
 
 def _check_transform(
-    transform: Transform | None, n_modes: tuple[int, ...], backend: Backend, layout: Layout
+    transform: Transform | None,
+    n_modes: tuple[int, ...],
+    backend: Backend,
+    layout: Layout,
+    max_n_modes: tuple[int, ...] | None,
 ) -> Transform:
     """The given transform, or the Fourier transform of these settings; contradictions raise."""
     if transform is None:
-        return FourierTransform(n_modes, backend, layout)
+        return FourierTransform(n_modes, backend, layout, max_n_modes)
     if transform.n_modes != n_modes:
         raise ValueError(f"n_modes {n_modes} contradicts the transform's, {transform.n_modes}")
-    if backend != "auto" or layout != "exact":
-        raise ValueError("backend and layout belong to the transform when one is given: set them there")
+    if backend != "auto" or layout != "exact" or max_n_modes is not None:
+        raise ValueError(
+            "backend and layout (and max_n_modes) belong to the transform when one is given: set them there"
+        )
     return transform

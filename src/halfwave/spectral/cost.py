@@ -150,16 +150,13 @@ def _largest_prime(n: int) -> int:
     return max(largest, n)
 
 
-# Plain constants in and out: a decision that torch.compile takes as given.
-@torch.compiler.assume_constant_result
-def cheaper_backend(grid: tuple[int, ...], counts: tuple[int, ...], format: str, device: str) -> str:
+def cheaper_backend(modes: tuple[AxisModes, ...], arith: Arithmetic, device: torch.device) -> str:
     """The backend with the lower modelled time (by `MARGIN`), among those that cannot overflow.
 
     A format of narrow range (fp16, fp8) always takes gemm: its unnormalised FFT would need a stabilizer, and a model
     must not change its function because another grid made another backend cheaper.
     """
-    modes = tuple(AxisModes(size, 0, count, 0) for size, count in zip(grid, counts, strict=True))
-    return _estimate(modes, 1, arithmetic_of(format, torch.device(device).type), device).cheaper
+    return _estimate(modes, 1, arith, str(device)).cheaper
 
 
 def narrow_range(format: Format) -> bool:

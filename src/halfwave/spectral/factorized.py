@@ -92,7 +92,7 @@ class FactorizedWeight(SpectralWeight):
     def _contract_reconstructed(
         self, x_hat: Tensor, window: tuple[slice, ...], arith: Arithmetic, weight_arith: Arithmetic
     ) -> Tensor:
-        weight = self.reconstruct(window)
+        weight = self.reconstruct(window, weight_arith.storage)
         if self.separable:
             plan = self._plan(x_hat, [(self.mode_indices + "c", weight)], arith)
             return execute(plan, [x_hat, weight], arith, weight_arith, pair_axis=-3)
@@ -101,8 +101,11 @@ class FactorizedWeight(SpectralWeight):
         y_hat = contract_dense(x_hat.flatten(0, len(modes) - 1), flat, arith, weight_arith)
         return y_hat.view(*modes, *y_hat.shape[1:])
 
-    def reconstruct(self, window: tuple[slice, ...] | None = None) -> Tensor:
-        """The dense weights in the masters' precision: (*K, C, 2, O), or (*K, 2, C) for a separable weight."""
+    def reconstruct(self, window: tuple[slice, ...] | None = None, dtype: torch.dtype | None = None) -> Tensor:
+        """The dense weights (*K, C, 2, O), or (*K, 2, C) for a separable weight, in fp32.
+
+        In fp64 where the masters are, or where `dtype` asks for it.
+        """
         terms = self._windowed(window or (slice(None),) * len(self.mode_indices))
         # The planner cuts along indices of its first operand: a factor that has modes.
         terms.sort(key=lambda term: -len(set(term[0]) & set(_MODES)))
@@ -111,7 +114,7 @@ class FactorizedWeight(SpectralWeight):
             indices, only = terms[0]
             assert indices == target
             return only
-        full = get_format("fp64" if terms[0][1].dtype is torch.float64 else "fp32")
+        full = get_format("fp64" if torch.float64 in (terms[0][1].dtype, dtype) else "fp32")
         device = terms[0][1].device
         equation = ",".join(i for i, _ in terms) + f"->{target}"
         operands = [t for _, t in terms]

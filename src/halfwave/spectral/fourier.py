@@ -18,11 +18,11 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Format
+from halfwave.numerics import Arithmetic, Format
 from halfwave.spectral import fft, gemm
 from halfwave.spectral.constants import add_at
 from halfwave.spectral.cost import narrow_range
-from halfwave.spectral.modes import AxisModes, Layout, kept_modes, placed_modes, weight_modes
+from halfwave.spectral.modes import AxisModes, Layout, check_owned, kept_modes, placed_modes, weight_modes
 from halfwave.spectral.transform import Engine, analyse, synthesise
 from halfwave.spectral.transform_plan import Backend, TransformPlan, plan_transform
 
@@ -33,18 +33,21 @@ BACKENDS = ("auto", "gemm", "fft")
 class FourierTransform:
     """A transform to `n_modes` frequencies per axis (the last one halved, as fields are real).
 
-    Any grid size works: odd, prime, non-square, smaller than the modes. `layout` is explained in `modes`.
+    Any grid size works: odd, prime, non-square, smaller than the modes. `layout` is explained in `modes`, and so is
+    `max_n_modes`: the modes that have weights, where they are more than those that are kept.
     """
 
     n_modes: tuple[int, ...]
     backend: Backend = "auto"
     layout: Layout = "exact"
+    max_n_modes: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise ValueError(f"unknown backend {self.backend!r}: expected one of {', '.join(BACKENDS)}")
         if self.layout not in ("exact", "neuralop"):
             raise ValueError(f"unknown layout {self.layout!r}: expected 'exact' or 'neuralop'")
+        check_owned(self.n_modes, self.max_n_modes)
 
     @property
     def dim(self) -> int:
@@ -53,39 +56,39 @@ class FourierTransform:
     @property
     def weight_modes(self) -> tuple[int, ...]:
         """Shape of the mode axes of the weights."""
-        return weight_modes(self.n_modes)
+        return weight_modes(self.max_n_modes or self.n_modes)
 
     def modes(self, grid: tuple[int, ...]) -> tuple[AxisModes, ...]:
         """The kept modes on a grid."""
-        return kept_modes(grid, self.n_modes, self.layout)
+        return kept_modes(grid, self.n_modes, self.layout, self.max_n_modes)
 
     def weight_slices(self, grid: tuple[int, ...]) -> tuple[slice, ...]:
         """Which weights the modes of this grid use."""
         return tuple([axis.weight_slice for axis in self.modes(grid)])
 
-    def forward(self, x: Tensor, format: Format) -> Tensor:
+    def forward(self, x: Tensor, arith: Arithmetic) -> Tensor:
         """(B, C, *grid) to (*K, 2, B, C): means of the field against each kept mode."""
-        plan = self.plan(tuple(x.shape[2:]), format, x.device)
+        plan = self.plan(tuple(x.shape[2:]), arith, x.device)
         return analyse(x, _engine(plan), plan)
 
-    def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], format: Format) -> Tensor:
+    def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], arith: Arithmetic) -> Tensor:
         """(*K, 2, B, C), as kept on the grid `source`, to the field (B, C, *grid)."""
         if grid == source:
-            return self._synthesise(x_hat, self.modes(grid), format)
+            return self._synthesise(x_hat, self.modes(grid), arith)
         if self.layout == "exact":
-            return self._synthesise(*_restrict(x_hat, self.modes(source), self.modes(grid)), format)
-        parts = [self._synthesise(x_hat[cut], modes, format) for cut, modes in _placed(self.modes(source), grid)]
+            return self._synthesise(*_restrict(x_hat, self.modes(source), self.modes(grid)), arith)
+        parts = [self._synthesise(x_hat[cut], modes, arith) for cut, modes in _placed(self.modes(source), grid)]
         if not parts:  # all that is kept was cut away
-            return x_hat.new_zeros((*x_hat.shape[-2:], *grid), dtype=format.storage)
+            return x_hat.new_zeros((*x_hat.shape[-2:], *grid), dtype=arith.storage)
         return sum(parts[1:], start=parts[0])
 
-    def _synthesise(self, x_hat: Tensor, modes: tuple[AxisModes, ...], format: Format) -> Tensor:
-        plan = plan_transform(modes, self.backend, format, x_hat.device, "hermitian")
+    def _synthesise(self, x_hat: Tensor, modes: tuple[AxisModes, ...], arith: Arithmetic) -> Tensor:
+        plan = plan_transform(modes, self.backend, arith, x_hat.device, "hermitian")
         return synthesise(x_hat, _engine(plan), plan)
 
-    def plan(self, grid: tuple[int, ...], format: Format, device: torch.device) -> TransformPlan:
+    def plan(self, grid: tuple[int, ...], arith: Arithmetic, device: torch.device) -> TransformPlan:
         """What the forward transform of a grid does; print it to see."""
-        return plan_transform(self.modes(grid), self.backend, format, device, "mean")
+        return plan_transform(self.modes(grid), self.backend, arith, device, "mean")
 
     def half_fft(self, format: Format) -> bool:
         """True when the forward transform is an FFT in a format whose range it can leave."""

@@ -14,15 +14,17 @@ from torch import Tensor
 from halfwave.spectral.slicing import slices
 from halfwave.spectral.transform_plan import TransformPlan
 
+Matrices = tuple[Tensor, ...]
+
 
 def analyse(x: Tensor, plan: TransformPlan) -> Tensor:
     """(B, C, *grid) to (*K, 2, B, C)."""
     batch, channels = x.shape[:2]
-    arith = plan.arith
+    arith, matrices = plan.arith, plan.matrices()
     fields = x.reshape(batch * channels, plan.points)
     spectrum = x.new_empty((plan.kept, 2, batch * channels), dtype=arith.storage)
     for part in slices(batch * channels, 4 * plan.points, x.device):
-        block = _analyse_fields(arith.load(fields[part]), plan)
+        block = _analyse_fields(arith.load(fields[part]), plan, matrices)
         spectrum[..., part] = arith.store(block).permute(2, 1, 0)
     return spectrum.view(*plan.counts, 2, batch, channels)
 
@@ -30,19 +32,19 @@ def analyse(x: Tensor, plan: TransformPlan) -> Tensor:
 def synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
     """(*K, 2, B, C) to (B, C, *grid)."""
     batch, channels = s.shape[-2:]
-    arith = plan.arith
+    arith, matrices = plan.arith, plan.matrices()
     spectrum = s.reshape(plan.kept, 2, batch * channels)
     fields = s.new_empty((batch * channels, plan.points), dtype=arith.storage)
     for part in slices(batch * channels, 4 * plan.points, s.device):
         block = arith.load(spectrum[..., part].permute(2, 1, 0).contiguous())
-        arith.store_into(fields[part], _synthesise_fields(block, plan))
+        arith.store_into(fields[part], _synthesise_fields(block, plan, matrices))
     return fields.view(batch, channels, *plan.grid)
 
 
 def plain_analyse(x: Tensor, plan: TransformPlan) -> Tensor:
     """`analyse` by differentiable operators alone."""
     batch, channels = x.shape[:2]
-    block = _analyse_fields(plan.arith.load(x.reshape(batch * channels, plan.points)), plan)
+    block = _analyse_fields(plan.arith.load(x.reshape(batch * channels, plan.points)), plan, plan.matrices())
     return plan.arith.store(block).permute(2, 1, 0).reshape(*plan.counts, 2, batch, channels)
 
 
@@ -50,28 +52,28 @@ def plain_synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
     """`synthesise` by differentiable operators alone."""
     batch, channels = s.shape[-2:]
     block = plan.arith.load(s.reshape(plan.kept, 2, batch * channels).permute(2, 1, 0))
-    return plan.arith.store(_synthesise_fields(block, plan)).reshape(batch, channels, *plan.grid)
+    return plan.arith.store(_synthesise_fields(block, plan, plan.matrices())).reshape(batch, channels, *plan.grid)
 
 
-def _analyse_fields(fields: Tensor, plan: TransformPlan) -> Tensor:
+def _analyse_fields(fields: Tensor, plan: TransformPlan, matrices: Matrices) -> Tensor:
     """(F, grid flattened) to (F, 2, K flattened), last axis first."""
     count = fields.shape[0]
-    block = fields.reshape(-1, plan.grid[-1]) @ plan.matrices[-1]
+    block = fields.reshape(-1, plan.grid[-1]) @ matrices[-1]
     kept = plan.counts[-1]
     for axis in range(len(plan.grid) - 2, -1, -1):
         operand = block.reshape(-1, 2 * plan.grid[axis], kept)
         # bmm with an expanded matrix reads the big operand in place; matmul would fold it by transposing.
-        block = torch.bmm(plan.matrices[axis].expand(operand.shape[0], -1, -1), operand)
+        block = torch.bmm(matrices[axis].expand(operand.shape[0], -1, -1), operand)
         kept *= plan.counts[axis]
     return block.reshape(count, 2, kept)
 
 
-def _synthesise_fields(block: Tensor, plan: TransformPlan) -> Tensor:
+def _synthesise_fields(block: Tensor, plan: TransformPlan, matrices: Matrices) -> Tensor:
     """(F, 2, K flattened) to (F, grid flattened), last axis last."""
     count = block.shape[0]
     kept = plan.kept
     for axis in range(len(plan.grid) - 1):
         kept //= plan.counts[axis]
         operand = block.reshape(-1, 2 * plan.counts[axis], kept)
-        block = torch.bmm(plan.matrices[axis].t().expand(operand.shape[0], -1, -1), operand)
-    return (block.reshape(-1, 2 * kept) @ plan.matrices[-1].t()).reshape(count, plan.points)
+        block = torch.bmm(matrices[axis].t().expand(operand.shape[0], -1, -1), operand)
+    return (block.reshape(-1, 2 * kept) @ matrices[-1].t()).reshape(count, plan.points)

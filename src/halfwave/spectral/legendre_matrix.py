@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, arithmetic_of
+from halfwave.numerics import Arithmetic, get_format
 from halfwave.spectral.legendre import SphereGrid, legendre_functions, quadrature
 from halfwave.spectral.matrices import Weighting
 from halfwave.spectral.matrix_cache import MatrixCache
@@ -35,34 +35,37 @@ class LegendreKey:
 
 
 def legendre_matrix(
-    shape: tuple[int, int, int], grid: SphereGrid, weighting: Weighting, format: str, device: torch.device
+    shape: tuple[int, int, int], grid: SphereGrid, weighting: Weighting, arith: Arithmetic, device: torch.device
 ) -> Tensor:
     """The analysis matrices of shape (M orders, L degrees, H latitudes)."""
     if torch.compiler.is_compiling():
-        return _legendre_operator(list(shape), grid, weighting, format, device)
-    return _CACHE.get(_key(shape, grid, weighting, format, device))
+        return _legendre_operator(list(shape), grid, weighting, arith.format.name, arith.compute, device)
+    return _CACHE.get(_key(shape, grid, weighting, arith, device))
 
 
-def _key(shape: tuple[int, ...], grid: str, weighting: str, format: str, device: torch.device) -> LegendreKey:
+def _key(shape: tuple[int, ...], grid: str, weighting: str, arith: Arithmetic, device: torch.device) -> LegendreKey:
     orders, degrees, latitudes = shape
     return LegendreKey(
         (orders, degrees, latitudes),
         "equiangular" if grid == "equiangular" else "legendre-gauss",
         "mean" if weighting == "mean" else "hermitian",
-        arithmetic_of(format, device.type),
+        arith,
         device,
     )
 
 
 # For torch.compile: one opaque node instead of a traced construction. A copy, because a graph owns its intermediates.
+# The graph says what it multiplies in: when it runs, the hardware (`cpu_multiplies`) may be another.
 @torch.library.custom_op("halfwave::legendre_matrix", mutates_args=())
-def _legendre_operator(shape: list[int], grid: str, weighting: str, format: str, device: torch.device) -> Tensor:
-    return _CACHE.get(_key(tuple(shape), grid, weighting, format, device)).clone()
+def _legendre_operator(
+    shape: list[int], grid: str, weighting: str, format: str, compute: torch.dtype, device: torch.device
+) -> Tensor:
+    return _CACHE.get(_key(tuple(shape), grid, weighting, Arithmetic(get_format(format), compute), device)).clone()
 
 
 @_legendre_operator.register_fake
-def _(shape: list[int], grid: str, weighting: str, format: str, device: torch.device) -> Tensor:
-    return torch.empty(shape, dtype=arithmetic_of(format, device.type).compute, device=device)
+def _(shape: list[int], grid: str, weighting: str, format: str, compute: torch.dtype, device: torch.device) -> Tensor:
+    return torch.empty(shape, dtype=compute, device=device)
 
 
 def _build(key: LegendreKey) -> Tensor:

@@ -22,7 +22,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, arithmetic_of
+from halfwave.numerics import Arithmetic, get_format
 from halfwave.spectral.matrix_cache import MatrixCache
 from halfwave.spectral.modes import AxisModes
 
@@ -42,29 +42,34 @@ class MatrixKey:
     device: torch.device
 
 
-def transform_matrix(axis: AxisModes, last: bool, weighting: Weighting, format: str, device: torch.device) -> Tensor:
+def transform_matrix(
+    axis: AxisModes, last: bool, weighting: Weighting, arith: Arithmetic, device: torch.device
+) -> Tensor:
     """The analysis matrix of an axis; its transpose is the synthesis matrix."""
     where = [axis.size, axis.first, axis.count, axis.shift]
     if torch.compiler.is_compiling():
-        return _matrix_operator(where, last, weighting, format, device)
-    return _CACHE.get(_key(where, last, weighting, format, device))
+        return _matrix_operator(where, last, weighting, arith.format.name, arith.compute, device)
+    return _CACHE.get(_key(where, last, weighting, arith, device))
 
 
-def _key(axis: list[int], last: bool, weighting: str, format: str, device: torch.device) -> MatrixKey:
+def _key(axis: list[int], last: bool, weighting: str, arith: Arithmetic, device: torch.device) -> MatrixKey:
     size, first, count, shift = axis
     kind: Weighting = "mean" if weighting == "mean" else "hermitian"
-    return MatrixKey(AxisModes(size, first, count, 0, shift), last, kind, arithmetic_of(format, device.type), device)
+    return MatrixKey(AxisModes(size, first, count, 0, shift), last, kind, arith, device)
 
 
 # For torch.compile: one opaque node instead of a traced construction. A copy, because a graph owns its intermediates.
+# The graph says what it multiplies in: when it runs, the hardware (`cpu_multiplies`) may be another.
 @torch.library.custom_op("halfwave::transform_matrix", mutates_args=())
-def _matrix_operator(axis: list[int], last: bool, weighting: str, format: str, device: torch.device) -> Tensor:
-    return _CACHE.get(_key(axis, last, weighting, format, device)).clone()
+def _matrix_operator(
+    axis: list[int], last: bool, weighting: str, format: str, compute: torch.dtype, device: torch.device
+) -> Tensor:
+    return _CACHE.get(_key(axis, last, weighting, Arithmetic(get_format(format), compute), device)).clone()
 
 
 @_matrix_operator.register_fake
-def _(axis: list[int], last: bool, weighting: str, format: str, device: torch.device) -> Tensor:
-    return torch.empty(_shape(axis[0], axis[2], last), dtype=arithmetic_of(format, device.type).compute, device=device)
+def _(axis: list[int], last: bool, weighting: str, format: str, compute: torch.dtype, device: torch.device) -> Tensor:
+    return torch.empty(_shape(axis[0], axis[2], last), dtype=compute, device=device)
 
 
 def _shape(size: int, count: int, last: bool) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 A layer with n modes along an axis owns weights for the frequencies -floor(n/2) .. ceil(n/2)-1, and along the last
 axis (real fields have a symmetric spectrum) for 0 .. floor(n/2). A grid of N points has N frequencies; where N < n
-only the weights of the grid's own frequencies are used, so a model runs on any grid.
+only the weights of the grid's own frequencies are used, so a model runs on any grid. A layer that owns weights for more
+modes than it keeps now (`max_n_modes`: incremental training raises n) uses those of the low frequencies.
 
 `layout="neuralop"` repeats three slips of neuraloperator 2.0, for models that were trained with them: on an axis (not
 the last) of odd length its inverse transform lands one frequency too low, because it undoes `fftshift` by `fftshift`;
@@ -46,12 +47,12 @@ def last_axis_modes(size: int, n_modes: int) -> AxisModes:
     return AxisModes(size, 0, min(size // 2 + 1, n_modes // 2 + 1), 0)
 
 
-def inner_axis_modes(size: int, n_modes: int, layout: Layout = "exact") -> AxisModes:
-    """The min(N, n) frequencies around 0 of a complex transform."""
-    count = min(size, n_modes)
+def inner_axis_modes(size: int, n_modes: int, layout: Layout = "exact", owned: int | None = None) -> AxisModes:
+    """The min(N, n) frequencies around 0 of a complex transform; `owned` is how many have weights, if not n."""
+    count, weights = min(size, n_modes), n_modes if owned is None else owned
     if layout == "neuralop":
-        return AxisModes(size, -(count // 2), count, (n_modes - count) // 2, shift=-(size % 2))
-    return AxisModes(size, -(count // 2), count, n_modes // 2 - count // 2)
+        return AxisModes(size, -(count // 2), count, (weights - count) // 2, shift=-(size % 2))
+    return AxisModes(size, -(count // 2), count, weights // 2 - count // 2)
 
 
 def placed_modes(axis: AxisModes, size: int) -> list[tuple[slice, AxisModes]]:
@@ -67,11 +68,14 @@ def placed_modes(axis: AxisModes, size: int) -> list[tuple[slice, AxisModes]]:
     return [(slice(s, s + n), AxisModes(size, lands, n, 0)) for s, lands, n in fitting if n > 0]
 
 
-def kept_modes(grid: tuple[int, ...], n_modes: tuple[int, ...], layout: Layout = "exact") -> tuple[AxisModes, ...]:
-    """The kept modes of every axis of a grid."""
+def kept_modes(
+    grid: tuple[int, ...], n_modes: tuple[int, ...], layout: Layout = "exact", owned: tuple[int, ...] | None = None
+) -> tuple[AxisModes, ...]:
+    """The kept modes of every axis of a grid; `owned` are the modes that have weights, if not `n_modes`."""
     if len(grid) != len(n_modes):
         raise ValueError(f"a transform with n_modes {n_modes} needs {len(n_modes)} grid axes, got grid {grid}")
-    inner = tuple(inner_axis_modes(size, n, layout) for size, n in zip(grid[:-1], n_modes[:-1], strict=True))
+    axes = zip(grid[:-1], n_modes[:-1], (owned or n_modes)[:-1], strict=True)
+    inner = tuple(inner_axis_modes(size, n, layout, weights) for size, n, weights in axes)
     return (*inner, last_axis_modes(grid[-1], n_modes[-1]))
 
 
@@ -86,3 +90,13 @@ def check_modes(n_modes: int | tuple[int, ...] | list[int]) -> tuple[int, ...]:
     if not 1 <= len(modes) <= 3 or any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in modes):
         raise ValueError(f"n_modes must be one to three positive integers, got {n_modes!r}")
     return modes
+
+
+def check_owned(n_modes: tuple[int, ...], max_n_modes: tuple[int, ...] | None) -> None:
+    """ValueError unless `max_n_modes` (None: as many as are kept) has the axes of `n_modes` and no fewer modes."""
+    if max_n_modes is None:
+        return
+    # Along the last axis 2k and 2k + 1 modes are the same frequencies.
+    kept, most = ((*modes[:-1], modes[-1] // 2) for modes in (n_modes, max_n_modes))
+    if len(most) != len(kept) or any(n > m for n, m in zip(kept, most, strict=True)):
+        raise ValueError(f"n_modes {n_modes} must not pass max_n_modes {max_n_modes}, along any of as many axes")

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import prod, sqrt
 
-from scipy.optimize import brentq
-
 Rank = float | int | Sequence[int]
 
 
@@ -37,6 +35,8 @@ def tucker_rank(shape: Sequence[int], rank: Rank) -> tuple[int, ...]:
     if not isinstance(rank, float):
         return (_integer(rank, "tucker", accepted),) * len(shape)
     fraction, dense, squares = _fraction(rank), prod(shape), sum(s * s for s in shape)
+    from scipy.optimize import brentq  # here: it takes longer to import than a model to build
+
     scale = brentq(lambda c: dense * c ** len(shape) + squares * c - fraction * dense, 0.0, 1.0)
     return tuple(max(round(s * scale), 1) for s in shape)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halfwave.numerics import kind_of
+from halfwave.numerics import constant_when_compiled, kind_of
 from halfwave.spectral.plan import COMPLEX_MODES, OBJECTIVES, ComplexMode, ContractionPlan, Objective, plan_contraction
 
 # Temporaries of one slice on a CPU. Every slice adds to the gradients of all factors, so slices pay below the size of
@@ -63,7 +63,7 @@ class ContractionSettings:
 DEFAULT = ContractionSettings()
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _planned(
     equation: str,
     sizes: list[tuple[int, ...]],

@@ -18,14 +18,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, Format, arithmetic_of
+from halfwave.numerics import Arithmetic, Format
 from halfwave.spectral import spherical_gemm
 from halfwave.spectral.constants import add_at
 from halfwave.spectral.legendre import SPHERE_GRIDS, SphereGrid
-from halfwave.spectral.legendre_matrix import legendre_matrix
-from halfwave.spectral.matrices import Weighting, transform_matrix
-from halfwave.spectral.modes import AxisModes
-from halfwave.spectral.spherical_gemm import SphericalPlan, counted
+from halfwave.spectral.matrices import Weighting
+from halfwave.spectral.modes import Layout, check_owned
+from halfwave.spectral.spherical_gemm import SphericalPlan
 from halfwave.spectral.transform import analyse, synthesise
 from halfwave.spectral.transform_plan import Backend
 
@@ -45,11 +44,16 @@ class SphericalTransform:
 
     `backend` is that of the longitudes: ``"gemm"``, ``"fft"``, or ``"auto"``: products where the device multiplies a
     half format natively, and where orders are few; else the FFT.
+
+    `max_n_modes` are the modes that have weights, where they are more than those that are kept. `layout="neuralop"`
+    keeps all degrees on every grid, as neuraloperator does: those that a grid's latitudes do not resolve are aliases.
     """
 
     n_modes: tuple[int, int]
     grid: SphereGrid = "equiangular"
     backend: Backend = "auto"
+    layout: Layout = "exact"
+    max_n_modes: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         modes = tuple(self.n_modes)
@@ -61,6 +65,7 @@ class SphericalTransform:
             raise ValueError(f"unknown grid {self.grid!r} of the sphere: expected one of {', '.join(SPHERE_GRIDS)}")
         if self.backend not in BACKENDS:
             raise ValueError(f"unknown backend {self.backend!r}: expected one of {', '.join(BACKENDS)}")
+        check_owned(modes, self.max_n_modes)
 
     @property
     def dim(self) -> int:
@@ -69,56 +74,46 @@ class SphericalTransform:
     @property
     def weight_modes(self) -> tuple[int, ...]:
         """Shape of the mode axes of the weights: one for each degree."""
-        return (self.n_modes[0],)
+        return ((self.max_n_modes or self.n_modes)[0],)
 
     def kept(self, grid: tuple[int, ...]) -> tuple[int, int]:
         """Degrees and orders kept on a grid; orders past the highest degree have no harmonics."""
         if len(grid) != 2:
             raise ValueError(f"a spherical transform needs a grid (latitudes, longitudes), got {grid}")
-        degrees = min(self.n_modes[0], grid[0])
+        degrees = self.n_modes[0] if self.layout == "neuralop" else min(self.n_modes[0], grid[0])
         return degrees, min(self.n_modes[1] // 2, grid[1] // 2 + 1, degrees)
 
     def weight_slices(self, grid: tuple[int, ...]) -> tuple[slice, ...]:
         """Which weights the degrees of this grid use."""
         return (slice(0, self.kept(grid)[0]),)
 
-    def forward(self, x: Tensor, format: Format) -> Tensor:
+    def forward(self, x: Tensor, arith: Arithmetic) -> Tensor:
         """(B, C, H, W) to (L, 2, M B, C): means of the field against each kept harmonic."""
-        return analyse(x, spherical_gemm, self.plan(tuple(x.shape[2:]), format, x.device))
+        return analyse(x, spherical_gemm, self.plan(tuple(x.shape[2:]), arith, x.device))
 
-    def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], format: Format) -> Tensor:
+    def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], arith: Arithmetic) -> Tensor:
         """(L, 2, M B, C), as kept on the grid `source`, to the field (B, C, *grid)."""
         kept, given = self.kept(grid), self.kept(source)
         if kept != given:
             kept = (min(kept[0], given[0]), min(kept[1], given[1]))
             x_hat = x_hat.unflatten(2, (given[1], -1))[: kept[0], :, : kept[1]].flatten(2, 3)
-        return synthesise(x_hat, spherical_gemm, self._plan(grid, kept, "hermitian", format, x_hat.device))
+        return synthesise(x_hat, spherical_gemm, self._plan(grid, kept, "hermitian", arith, x_hat.device))
 
-    def plan(self, grid: tuple[int, ...], format: Format, device: torch.device) -> SphericalPlan:
+    def plan(self, grid: tuple[int, ...], arith: Arithmetic, device: torch.device) -> SphericalPlan:
         """What the forward transform of a grid does; print it to see."""
-        return self._plan(grid, self.kept(grid), "mean", format, device)
+        return self._plan(grid, self.kept(grid), "mean", arith, device)
 
     def _plan(
-        self, grid: tuple[int, ...], kept: tuple[int, int], weighting: Weighting, format: Format, device: torch.device
+        self,
+        grid: tuple[int, ...],
+        kept: tuple[int, int],
+        weighting: Weighting,
+        arith: Arithmetic,
+        device: torch.device,
     ) -> SphericalPlan:
         degrees, orders = kept
-        arith = arithmetic_of(format.name, device.type)
         backend = self._backend(orders, arith)
-        if backend == "gemm":
-            longitude = transform_matrix(AxisModes(grid[1], 0, orders, 0), True, weighting, format.name, device)
-        else:
-            longitude = counted(orders, grid[1], arith.compute, device)
-        return SphericalPlan(
-            grid=(grid[0], grid[1]),
-            degrees=degrees,
-            orders=orders,
-            backend=backend,
-            weighting=weighting,
-            arith=arith,
-            longitude=longitude,
-            legendre=legendre_matrix((orders, degrees, grid[0]), self.grid, weighting, format.name, device),
-            kind=self.grid,
-        )
+        return SphericalPlan((grid[0], grid[1]), degrees, orders, backend, weighting, arith, self.grid, device)
 
     def _backend(self, orders: int, arith: Arithmetic) -> Literal["gemm", "fft"]:
         native_half = arith.format.half and arith.how == "native"

@@ -22,7 +22,10 @@ import torch
 from torch import Tensor
 
 from halfwave.numerics import Arithmetic
-from halfwave.spectral.matrices import Weighting
+from halfwave.spectral.legendre import SphereGrid
+from halfwave.spectral.legendre_matrix import legendre_matrix
+from halfwave.spectral.matrices import Weighting, transform_matrix
+from halfwave.spectral.modes import AxisModes
 from halfwave.spectral.slicing import slices
 
 
@@ -35,10 +38,9 @@ class SphericalPlan:
         degrees, orders: kept L and M.
         backend: of the longitudes, ``"gemm"`` or ``"fft"``.
         arith: the arithmetic.
-        longitude: [cos | -sin], (W, 2M), see `matrices`; for fft how often each order counts, (M,).
         weighting: ``"mean"`` or ``"hermitian"``, see `matrices`.
-        legendre: (M, L, H), see `legendre_matrix`.
-        kind: name of the grid of latitudes.
+        kind: the grid of latitudes.
+        device: where it runs.
     """
 
     grid: tuple[int, int]
@@ -47,9 +49,22 @@ class SphericalPlan:
     backend: str
     weighting: Weighting
     arith: Arithmetic
-    longitude: Tensor
-    legendre: Tensor
-    kind: str
+    kind: SphereGrid
+    device: torch.device
+
+    @property
+    def longitude(self) -> Tensor:
+        """[cos | -sin], (W, 2M), see `matrices`; for fft how often each order counts, (M,)."""
+        if self.backend == "gemm":
+            modes = AxisModes(self.grid[1], 0, self.orders, 0)
+            return transform_matrix(modes, True, self.weighting, self.arith, self.device)
+        return counted(self.orders, self.grid[1], self.arith.compute, self.device)
+
+    @property
+    def legendre(self) -> Tensor:
+        """(M, L, H), see `legendre_matrix`: from its cache, which is bounded by bytes as this plan is not."""
+        shape = (self.orders, self.degrees, self.grid[0])
+        return legendre_matrix(shape, self.kind, self.weighting, self.arith, self.device)
 
     def __str__(self) -> str:
         grid = "x".join(map(str, self.grid))

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Format, run_linear
+from halfwave.numerics import Arithmetic, Format, run_linear
 
 
 class Transform(Protocol):
@@ -31,11 +31,11 @@ class Transform(Protocol):
     def weight_slices(self, grid: tuple[int, ...]) -> tuple[slice, ...]:
         """Which weights the modes of this grid use."""
 
-    def forward(self, x: Tensor, format: Format) -> Tensor: ...
+    def forward(self, x: Tensor, arith: Arithmetic) -> Tensor: ...
 
-    def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], format: Format) -> Tensor: ...
+    def inverse(self, x_hat: Tensor, grid: tuple[int, ...], source: tuple[int, ...], arith: Arithmetic) -> Tensor: ...
 
-    def plan(self, grid: tuple[int, ...], format: Format, device: torch.device) -> Any: ...
+    def plan(self, grid: tuple[int, ...], arith: Arithmetic, device: torch.device) -> Any: ...
 
     def half_fft(self, format: Format) -> bool:
         """True when the forward transform is an FFT in a format whose range it can leave."""

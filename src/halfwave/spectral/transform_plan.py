@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, Format, arithmetic_of
+from halfwave.numerics import Arithmetic
 from halfwave.spectral.cost import cheaper_backend
 from halfwave.spectral.matrices import Weighting, transform_matrix
 from halfwave.spectral.modes import AxisModes
@@ -26,18 +27,28 @@ class TransformPlan:
         modes: kept modes of each axis.
         arith: the arithmetic.
         weighting: ``"mean"`` (forward) or ``"hermitian"`` (inverse), see `matrices`.
-        matrices: of the gemm backend, one per axis; empty for fft.
+        device: where it runs.
     """
 
     backend: Literal["gemm", "fft"]
     modes: tuple[AxisModes, ...]
     arith: Arithmetic
     weighting: Weighting
-    matrices: tuple[Tensor, ...]
+    device: torch.device
     grid: tuple[int, ...]
     counts: tuple[int, ...]
     points: int
     kept: int
+
+    def matrices(self) -> tuple[Tensor, ...]:
+        """Of the gemm backend, one per axis: from their cache, which is bounded by bytes as this plan is not."""
+        last = len(self.modes) - 1
+        return tuple(
+            [
+                transform_matrix(axis, i == last, self.weighting, self.arith, self.device)
+                for i, axis in enumerate(self.modes)
+            ]
+        )
 
     def __str__(self) -> str:
         grid, kept = ("x".join(map(str, shape)) for shape in (self.grid, self.counts))
@@ -45,28 +56,30 @@ class TransformPlan:
 
 
 def plan_transform(
-    modes: tuple[AxisModes, ...], backend: Backend, format: Format, device: torch.device, weighting: Weighting
+    modes: tuple[AxisModes, ...], backend: Backend, arith: Arithmetic, device: torch.device, weighting: Weighting
 ) -> TransformPlan:
-    """The plan for these modes (which know their grid)."""
+    """The plan for these modes (which know their grid), made once."""
+    if torch.compiler.is_compiling():
+        # The compiler (and an exporter) has no kernels for the complex numbers inside an FFT.
+        return _plan("gemm" if backend == "auto" else backend, modes, arith, weighting, device)
+    return _cached(modes, backend, arith, device, weighting)
+
+
+@lru_cache(maxsize=4096)
+def _cached(
+    modes: tuple[AxisModes, ...], backend: Backend, arith: Arithmetic, device: torch.device, weighting: Weighting
+) -> TransformPlan:
+    chosen = cheaper_backend(modes, arith, device) if backend == "auto" else backend
+    return _plan("gemm" if chosen == "gemm" else "fft", modes, arith, weighting, device)
+
+
+def _plan(
+    backend: Literal["gemm", "fft"],
+    modes: tuple[AxisModes, ...],
+    arith: Arithmetic,
+    weighting: Weighting,
+    device: torch.device,
+) -> TransformPlan:
     grid = tuple([axis.size for axis in modes])
     counts = tuple([axis.count for axis in modes])
-    chosen: str = backend
-    if backend == "auto":
-        # The compiler (and an exporter) has no kernels for the complex numbers inside an FFT.
-        compiling = torch.compiler.is_compiling()
-        chosen = "gemm" if compiling else cheaper_backend(grid, counts, format.name, str(device))
-    matrices = []
-    if chosen == "gemm":
-        for i, axis in enumerate(modes):
-            matrices.append(transform_matrix(axis, i == len(modes) - 1, weighting, format.name, device))
-    return TransformPlan(
-        backend="gemm" if chosen == "gemm" else "fft",
-        modes=modes,
-        arith=arithmetic_of(format.name, device.type),
-        weighting=weighting,
-        matrices=tuple(matrices),
-        grid=grid,
-        counts=counts,
-        points=prod(grid),
-        kept=prod(counts),
-    )
+    return TransformPlan(backend, modes, arith, weighting, device, grid, counts, prod(grid), prod(counts))

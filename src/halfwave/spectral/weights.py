@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 
 import torch
@@ -33,6 +33,11 @@ class SpectralWeight(nn.Module):
     @abstractmethod
     def load_complex_state(self, state: Mapping[str, Tensor]) -> None:
         """Take over the tensors that `complex_state` gives; ValueError where a shape does not fit."""
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SpectralWeight:
+        """Every conversion sees a matrix: `to(memory_format=channels_last)` would take weights for images."""
+        super()._apply(lambda t: fn(t.flatten(1)).view(t.shape) if t.ndim > 3 else fn(t), recurse)
+        return self
 
 
 class DenseWeight(SpectralWeight):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from halfwave.data import PointSample, PointSplit
 from halfwave.data.dataset import resolve_index
+from halfwave.domains import Cloud
 from halfwave.training.cloud_encoder import CloudEncoder
 from halfwave.training.clouds import Clouds, Pressures
 
@@ -26,6 +27,10 @@ class CloudSamples:
         self._kept = list(split) if in_memory else None
         self._distances: dict[int, Tensor] = {}
 
+    @property
+    def domain(self) -> Cloud:
+        return Cloud()
+
     def __len__(self) -> int:
         return len(self.split)
 
@@ -36,6 +41,9 @@ class CloudSamples:
         clouds = self.encoder.collate(samples, distances)
         values = torch.cat([sample.pressure for sample in samples]).unsqueeze(1)
         return clouds, Pressures(values, torch.cat([sample.areas for sample in samples]), clouds.offsets)
+
+    def set_epoch(self, epoch: int) -> None:
+        return
 
     def _sample(self, number: int) -> PointSample:
         return self.split[number] if self._kept is None else self._kept[number]

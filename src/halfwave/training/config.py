@@ -10,15 +10,17 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from halfwave.data import ReadOptions
+from halfwave.domains import read_name
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
-from halfwave.precision import BLOCKS, NAMES, Policy, Schedule
+from halfwave.precision import BLOCKS, PRECISIONS, Policy, Schedule
 from halfwave.precision.stabilizers import check_stabilizer
 
 SCHEDULE = "schedule"
 LIVE = "live:"
 PLANNED = "planned"
+PAPER = ((0.25, "mixed"), (0.5, "amp"), (0.25, "full"))
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
 FREE_ON_RESUME = (
     "data", "test_data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep",
@@ -49,9 +51,12 @@ class TrainConfig(BaseModel):
     subsample: int = Field(1, ge=1)
     """Keep every n-th point of each axis, or of a point cloud."""
     resolution: int | None = Field(None, ge=2)
-    """Resample the fields linearly to so many points a side; of live data, solve on so many."""
+    """Resample the fields to so many points a side (of a sphere: latitudes); of live data, solve on so many."""
     steps: tuple[int, int] = (0, -1)
     """Input and output step of a file that depends on time, counted from either end."""
+    domain: str | None = None
+    """Where the fields of a file live that does not say so: torus, box (points on its boundary too), box-cells, sphere,
+    sphere-gauss, cloud; with sides torus:6.2832 or box:1x2. By default what the file declares, or else box-cells."""
 
     epochs: int = Field(30, ge=1)
     batch_size: int = Field(8, ge=1)
@@ -74,7 +79,8 @@ class TrainConfig(BaseModel):
     seed: int = Field(0, ge=0)
 
     precision: str = "mixed"
-    """full, amp, half, mixed; schedule (the paper's 25% mixed, 50% amp, 25% full); planned (see policy); or HHF, ..."""
+    """full, amp, half, mixed, double; schedule (the paper's 25% mixed, 50% amp, 25% full); planned (see policy); HHF,
+    ..."""
     policy: dict[str, Any] | None = None
     """With precision=planned: the policy, a format for each role and layer, as `Policy.to_dict` gives it."""
     phases: tuple[tuple[float, str], ...] | None = None
@@ -82,7 +88,8 @@ class TrainConfig(BaseModel):
     dtype: str | None = None
     """What half means: fp16, bf16, ...; by default what the device does fast."""
     stabilizer: str = "auto"
-    """auto, none, tanh, hard-clip, 2-sigma-clip, divide-S, normalise."""
+    """auto (tanh before a half FFT in any phase, none elsewhere), none, tanh, hard-clip, 2-sigma-clip, divide-S,
+    normalise."""
     backend: str | None = None
     """Transforms of the spectral layers: auto, gemm, fft; None leaves it to the model's arguments."""
 
@@ -134,7 +141,7 @@ class TrainConfig(BaseModel):
     @field_validator("precision")
     @classmethod
     def _known_precision(cls, precision: str) -> str:
-        named = (*NAMES, SCHEDULE, PLANNED)
+        named = (*PRECISIONS, SCHEDULE, PLANNED)
         if precision not in (*named, *BLOCKS):
             raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join(named)}")
         return precision
@@ -154,6 +161,13 @@ class TrainConfig(BaseModel):
     def _known_format(cls, dtype: str | None) -> str | None:
         return None if dtype is None else get_format(dtype).name
 
+    @field_validator("domain")
+    @classmethod
+    def _known_domain(cls, domain: str | None) -> str | None:
+        if domain is not None:
+            read_name(domain)
+        return domain
+
     @field_validator("stabilizer")
     @classmethod
     def _known_stabilizer(cls, stabilizer: str) -> str:
@@ -163,11 +177,9 @@ class TrainConfig(BaseModel):
         """The policies of this run on a kind of device; a constant one unless precision is ``schedule``."""
         if self.precision == PLANNED or self.policy is not None:
             return Schedule.constant(self._planned())
-        if self.precision != SCHEDULE:
-            if self.phases is not None:
-                raise InputError(f"phases are given but precision is {self.precision}: expected precision=schedule")
-            return Schedule.constant(self._policy(self.precision, device))
-        phases = self.phases or ((0.25, "mixed"), (0.5, "amp"), (0.25, "full"))
+        if self.precision != SCHEDULE and self.phases is not None:
+            raise InputError(f"phases are given but precision is {self.precision}: expected precision=schedule")
+        phases = ((1.0, self.precision),) if self.precision != SCHEDULE else self.phases or PAPER
         try:
             return Schedule([(fraction, self._policy(name, device)) for fraction, name in phases])
         except ValueError as error:
@@ -191,7 +203,7 @@ class TrainConfig(BaseModel):
     def read_options(self) -> ReadOptions:
         """How the data file is read."""
         test = None if self.test_data is None else Path(self.test_data)
-        return ReadOptions(test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps)
+        return ReadOptions(test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps, self.domain)
 
     def _policy(self, name: str, device: str) -> Policy:
         return Policy.named(name, self.dtype, self.stabilizer, device)

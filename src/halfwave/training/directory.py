@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from halfwave.errors import InputError
-from halfwave.files import make_directory
+from halfwave.files import make_directory, remove_leftovers
 
 try:
     import fcntl
@@ -27,18 +27,10 @@ def claimed(run_dir: Path) -> Iterator[None]:
     try:
         if fcntl is not None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        remove_leftovers(run_dir)
+        for folder in (run_dir, run_dir / "state"):
+            remove_leftovers(folder)
         yield
     except BlockingIOError:
         raise InputError(f"another process is training in {run_dir}: wait for it or use another directory") from None
     finally:
         os.close(descriptor)
-
-
-def remove_leftovers(run_dir: Path) -> None:
-    """Remove the files that a killed process was writing aside."""
-    for folder in (run_dir, run_dir / "state"):
-        for suffix in (".safetensors", ".csv", ".json", ".png"):
-            for path in folder.glob(f".*{suffix}.*"):
-                with contextlib.suppress(FileNotFoundError):
-                    path.unlink()

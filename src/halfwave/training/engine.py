@@ -19,6 +19,7 @@ from torch.optim import AdamW
 
 from halfwave.models import set_precision
 from halfwave.models.recompute import recompute_blocks
+from halfwave.models.settling import settle_stabilizers, settled_stabilizers
 from halfwave.precision import Policy
 from halfwave.training.clouds import Inputs, Targets, tensors_of
 from halfwave.training.config import TrainConfig
@@ -44,10 +45,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Update:
-    """What an update did: the sum of its samples' losses, how many, and whether the weights moved."""
+    """What an update did: the sum of its samples' losses, how many, and whether the weights moved.
+
+    Samples with a zero target have no loss; `samples` does not count them.
+    """
 
     loss_sum: float
     samples: int
+    zero_targets: int
     applied: bool
     interrupted: bool = False
 
@@ -93,10 +98,10 @@ class Engine:
         """One update from this process's shares of a group of batches; `total` counts the samples of all shares."""
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
-        loss_sum, interrupted = self._backward(batches, total, interrupted)
+        loss_sum, interrupted, counted = self._backward(batches, total, interrupted)
         # Without loss scaling a non-finite loss must not reach the weights; with it, the scaler sees to that.
         applied = (math.isfinite(loss_sum) or self.config.loss_scaling) and self._step()
-        return Update(loss_sum, total, applied, interrupted)
+        return Update(loss_sum, counted, total - counted, applied, interrupted)
 
     def measured_update(self, *arguments: Any) -> tuple[Update, StepMeasure]:
         """The same update under the byte counter."""
@@ -112,8 +117,11 @@ class Engine:
         """
         self._backward(batches, total, False)
 
-    def _backward(self, batches: Sequence[Batch], total: int, interrupted: bool) -> tuple[float, bool]:
-        """Gradients of the mean loss over the group; returns the sum of losses, and whether any process must stop."""
+    def _backward(self, batches: Sequence[Batch], total: int, interrupted: bool) -> tuple[float, bool, int]:
+        """Gradients of the mean loss over the group.
+
+        Returns the sum of losses, whether any process must stop, and how many targets are not zero.
+        """
         ranks = self.fabric.world_size
         sums = torch.tensor([0.0, float(interrupted)], device=self.fabric.device, dtype=torch.float64)
         for i, batch in enumerate(batches):
@@ -122,8 +130,9 @@ class Engine:
                 # Processes average their gradients, so the factor `ranks` makes the average a sum over all samples.
                 self.scaler.scale(local * (ranks / total)).backward()
             sums[0] += local.detach()
-        loss_sum, stops = add_up(self.fabric, sums).tolist()
-        return loss_sum, stops > 0
+        counts = [self.loss.counted(batch.y).sum() * batch.weight for batch in batches]
+        loss_sum, stops, counted = add_up(self.fabric, torch.cat([sums, torch.stack(counts).sum()[None]])).tolist()
+        return loss_sum, stops > 0, round(counted)
 
     def _predict(self, x: Inputs) -> Tensor:
         """The model's answer; a smaller last batch runs eagerly, as it is not worth a compilation of its own."""
@@ -184,6 +193,7 @@ class Engine:
             "groups": optimizer["param_groups"],
             "scaler": self.scaler.state_dict(),
             "policy": None if self.policy is None else self.policy.to_dict(),
+            "stabilizers": settled_stabilizers(self.operator.model),
             "random": random_values,
         }
 
@@ -201,6 +211,7 @@ class Engine:
             self.scaler.load_state_dict(values["scaler"])
         if values["policy"] is not None:
             self.set_policy(Policy.from_dict(values["policy"]))
+        settle_stabilizers(self.operator.model, values.get("stabilizers", {}))
         restore_random_states(_under("random.", tensors), values["random"])
 
 

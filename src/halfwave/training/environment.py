@@ -20,7 +20,6 @@ def library_version() -> str:
     return _version("halfwave") or "source"
 
 
-@lru_cache(maxsize=1)
 def describe_environment() -> dict[str, Any]:
     """JSON-able: versions, git commit and whether the tree was changed, processor, Python, command line."""
     return {
@@ -41,6 +40,7 @@ def _version(package: str) -> str | None:
         return None
 
 
+@lru_cache(maxsize=1)  # a process runs the code that it was started with, whatever is committed meanwhile
 def _git_state() -> dict[str, Any] | None:
     """Commit and cleanliness of the tree that holds this file; None outside one (an installed wheel) or without git."""
     folder = Path(__file__).resolve().parent

@@ -6,17 +6,16 @@ On several processes every one runs the same loop on its share of the data; only
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from halfwave.data.live import LiveSplit
+from halfwave.models.settling import settle_for
 from halfwave.precision import Policy
 from halfwave.training.devices import add_up
 from halfwave.training.engine import Batch, Engine, Update
-from halfwave.training.evaluation import Samples, sum_errors
+from halfwave.training.evaluation import Errors, mean_errors, sample_errors
 from halfwave.training.interrupts import Interrupts
 from halfwave.training.keeper import Keeper
 from halfwave.training.measures import synchronize, take_allocator_peak
@@ -26,6 +25,7 @@ from halfwave.training.position import Position
 from halfwave.training.progress import Display
 from halfwave.training.ranges import RangeMonitor
 from halfwave.training.records import Recorder, Row
+from halfwave.training.samples import Samples
 
 # Loss scaling halves its scale at every skipped step: after so many in a row it is 1e-15 of what it was.
 _SKIPS_IN_A_ROW = 50
@@ -39,17 +39,18 @@ class Loop:
         engine: Engine,
         train: Samples,
         test: Samples,
-        metadata: Mapping[str, Any],
         keeper: Keeper,
         display: Display,
     ) -> None:
         self.engine, self.config, self.fabric = engine, engine.config, engine.fabric
-        self.train, self.test, self.metadata = train, test, metadata
+        self.train, self.test = train, test
         self.keeper, self.display = keeper, display
         self.schedule = self.config.build_schedule(self.fabric.device.type)
+        settle_for(engine.operator.model, (policy for _, policy in self.schedule.phases))
         self.batches = -(-len(train) // self.config.batch_size)
         self.position = Position()
         self.monitor = RangeMonitor(engine.operator.model)
+        self._said: set[str] = set()
         self.recorder = Recorder(keeper.run_dir, writes=self.fabric.is_global_zero)
 
     def resume(self) -> None:
@@ -101,8 +102,7 @@ class Loop:
     def _run_epoch(self, interrupts: Interrupts) -> Literal["complete", "interrupted", "rewound"]:
         """The rest of an epoch, unless a signal ends it or bad weights send the run back to a checkpoint."""
         position, config = self.position, self.config
-        if isinstance(self.train, LiveSplit):
-            self.train.set_epoch(position.epoch)
+        self.train.set_epoch(position.epoch)
         order = cut(epoch_order(config.seed, position.epoch, len(self.train)), config.batch_size)
         while position.batch < self.batches:
             self._prepare()
@@ -214,6 +214,7 @@ class Loop:
         if update.finite:
             position.loss_sum += update.loss_sum
             position.samples += update.samples
+        position.zero_targets += update.zero_targets
         position.step += 1
         position.skipped += not update.applied
         position.batch += batches
@@ -223,9 +224,11 @@ class Loop:
         """Evaluate, add the row, checkpoint; in this order, so that a checkpoint has all rows up to its epoch."""
         position, config = self.position, self.config
         last = position.epoch + 1 == config.epochs
-        errors = self._evaluate() if last or (position.epoch + 1) % config.evaluate_every == 0 else {}
-        improved = position.note_error(errors.get("l2"))
+        errors = self._evaluate() if last or (position.epoch + 1) % config.evaluate_every == 0 else None
+        improved = position.note_error(None if errors is None else errors.means["l2"])
         row = self._row(errors)
+        self._say_zeros("train", position.zero_targets, len(self.train))
+        self._say_zeros("test", 0 if errors is None else errors.zero_targets, len(self.test))
         position.rows.append(row)
         position.start_epoch()
         if improved:
@@ -235,14 +238,21 @@ class Loop:
         self.recorder.add(position.rows, self.monitor.rows())
         self.display.epoch(row, self._done)
 
-    def _evaluate(self, resolution: int | None = None) -> dict[str, float]:
-        own = range(self.fabric.global_rank, len(self.test), self.fabric.world_size)
-        sums = sum_errors(self.engine.module, self.test, own, self.metadata, self.config.batch_size, resolution)
-        totals = add_up(self.fabric, torch.tensor(list(sums.values()), dtype=torch.float64)).tolist()
-        return {name: value / len(self.test) for name, value in zip(sums, totals, strict=True)}
+    def _say_zeros(self, split: str, zeros: int, samples: int) -> None:
+        """Once for each split: its errors are not those of all of its samples."""
+        if zeros and split not in self._said:
+            self._said.add(split)
+            self.display.say(f"{zeros} of {samples} {split} targets are zero: left out of the mean errors")
 
-    def _row(self, errors: Mapping[str, float]) -> Row:
+    def _evaluate(self, resolution: int | None = None) -> Errors:
+        own = range(self.fabric.global_rank, len(self.test), self.fabric.world_size)
+        found = sample_errors(self.engine.module, self.test, own, self.config.batch_size, resolution)
+        totals = add_up(self.fabric, torch.stack(list(found.values()))).cpu()
+        return mean_errors(dict(zip(found, totals, strict=True)))
+
+    def _row(self, errors: Errors | None) -> Row:
         position = self.position
+        means = {} if errors is None else errors.means
         peak, activation, _ = position.measured.get(self._policy.name, (None, None, None))
         return {
             "epoch": position.epoch + 1,
@@ -250,8 +260,8 @@ class Loop:
             "phase": position.phase,
             "policy": self._policy.name,
             "train_loss": position.mean_loss,
-            "test_l2": errors.get("l2"),
-            "test_h1": errors.get("h1"),
+            "test_l2": means.get("l2"),
+            "test_h1": means.get("h1"),
             "learning_rate": self.engine.learning_rate(position.step),
             "loss_scale": self.engine.loss_scale,
             "skipped_steps": position.skipped,
@@ -260,6 +270,7 @@ class Loop:
             "peak_memory_bytes": peak,
             "activation_bytes": activation,
             "allocator_peak_bytes": take_allocator_peak(self.fabric.device),
+            "zero_targets": None if errors is None else errors.zero_targets,
         }
 
     def finish(self) -> dict[str, dict[str, float]]:
@@ -267,7 +278,7 @@ class Loop:
         self.keeper.save_model(self.position.epoch)
         if self.position.status == "interrupted":
             return {}
-        return {str(resolution): self._evaluate(resolution) for resolution in self.config.test_resolutions}
+        return {str(resolution): self._evaluate(resolution).means for resolution in self.config.test_resolutions}
 
     def _checkpoint(self) -> None:
         self.keeper.checkpoint(self._done, {"position": self.position.to_dict(), "ranges": self.monitor.rows()})

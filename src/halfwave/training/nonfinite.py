@@ -22,7 +22,8 @@ def safer(policy: Policy) -> Policy | None:
     """The next safer policy: mixed, then amp, then full; None after that."""
     if not any(format.half for format in policy.formats):
         return None
-    return Policy.named(_SAFER.get(policy.name, "full"), policy.pointwise, policy.stabilizer)
+    half = policy.pointwise if policy.format("pointwise").half else None
+    return Policy.named(_SAFER.get(policy.name, "full"), half, policy.stabilizer)
 
 
 def promote(policy: Policy, left: list[str]) -> Policy:

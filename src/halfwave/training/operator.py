@@ -5,12 +5,13 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from halfwave.data import Normalizer
+from halfwave.numerics import at_least_fp32
 from halfwave.training.cloud_encoder import CloudEncoder
 from halfwave.training.clouds import Clouds, Inputs
 
 
 class Operator(nn.Module):
-    """y = decode(model(encode(x))), in float32 outside the model.
+    """y = decode(model(encode(x))), in float32 outside the model, in float64 where the model answers in that.
 
     On fields x is B x C x grid and y is B x O x grid, in the units of the data file, at any resolution that the model
     takes. Either normalizer may be None, which leaves that side as it is.
@@ -35,7 +36,7 @@ class Operator(nn.Module):
 
     def forward(self, x: Inputs) -> Tensor:
         # Decoding in half precision would round the answer to the half format once more.
-        output = self._answer(x).float()
+        output = at_least_fp32(self._answer(x))
         return output if self.y_normalizer is None else self.y_normalizer.decode(output)
 
     def _answer(self, x: Inputs) -> Tensor:

@@ -27,6 +27,8 @@ class Position:
     skips_in_a_row: int = 0
     loss_sum: float = 0.0
     samples: int = 0
+    zero_targets: int = 0
+    """Train samples of this epoch that have no loss, as their target is zero."""
     seconds: float = 0.0
     """Time in this epoch."""
     measured: dict[str, list[int]] = field(default_factory=dict)
@@ -42,7 +44,7 @@ class Position:
     def start_epoch(self) -> None:
         """Close the epoch: the next one begins at its first batch, with empty sums."""
         self.epoch += 1
-        self.batch = self.samples = 0
+        self.batch = self.samples = self.zero_targets = 0
         self.loss_sum = self.seconds = 0.0
 
     def note_error(self, error: float | None) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from halfwave.data import (
-    PAPER_COUNTS,
     Dataset,
     LiveDataset,
     PointDataset,
@@ -18,16 +17,17 @@ from halfwave.data import (
 from halfwave.errors import InputError
 from halfwave.models import GINO, MODELS, NeuralOperator, build_model
 from halfwave.models.graph_cache import GraphCache
+from halfwave.recipes import paper_setting
 from halfwave.training.cloud_encoder import find_features, fit_clouds
 from halfwave.training.cloud_samples import CloudSamples
 from halfwave.training.config import LIVE, TrainConfig
-from halfwave.training.evaluation import InMemory, Samples
-from halfwave.training.losses import Loss, build_cloud_loss, build_loss
+from halfwave.training.losses import Loss, build_loss
 from halfwave.training.operator import Operator
+from halfwave.training.samples import InMemory, Samples
 
 AnyDataset = Dataset | PointDataset
 LATENT_RESOLUTION = 16
-PAPER_LIVE = PAPER_COUNTS["shallow-water"]
+PAPER_LIVE = (paper_setting("shallow-water", "n_train"), paper_setting("shallow-water", "n_test"))
 _FOR_CLOUDS = ("latent_resolution", "features", "area_weighted", "graph_cache")
 
 
@@ -50,7 +50,9 @@ class Problem(Protocol):
         """Train and test batches for this operator."""
         ...
 
-    def loss(self, config: TrainConfig) -> Loss: ...
+    def loss(self, config: TrainConfig, floor: float = 0.0) -> Loss:
+        """The training loss; a target up to the size `floor` counts as zero."""
+        ...
 
 
 class GridProblem:
@@ -85,8 +87,8 @@ class GridProblem:
         # A live train split is not the same in two epochs: there is nothing to keep.
         return train if isinstance(self.dataset, LiveDataset) else InMemory(train), InMemory(test)
 
-    def loss(self, config: TrainConfig) -> Loss:
-        return build_loss(config.loss, self.dataset.metadata)
+    def loss(self, config: TrainConfig, floor: float = 0.0) -> Loss:
+        return build_loss(config.loss, self.dataset.domain, floor)
 
 
 class CloudProblem:
@@ -109,8 +111,8 @@ class CloudProblem:
         return latent | config.model_arguments(in_channels=3, out_channels=1)
 
     def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool) -> Operator:
-        if config.graph_cache is not None and isinstance(model, GINO):
-            model.cache = GraphCache(config.graph_cache << 20)
+        if config.graph_cache is not None:
+            cast(GINO, model).cache = GraphCache(config.graph_cache << 20)
         features = find_features(self.dataset, config.features)
         samples = self.dataset.train if fit else [self.dataset.train[0]]
         encoder, normalizer = fit_clouds(samples, _latent(config), features)
@@ -125,8 +127,8 @@ class CloudProblem:
         )
         return train, test
 
-    def loss(self, config: TrainConfig) -> Loss:
-        return build_cloud_loss(config.loss, config.area_weighted)
+    def loss(self, config: TrainConfig, floor: float = 0.0) -> Loss:
+        return build_loss(config.loss, self.dataset.domain, floor, config.area_weighted)
 
 
 def problem_of(dataset: AnyDataset) -> Problem:
@@ -138,11 +140,11 @@ def open_data(config: TrainConfig) -> AnyDataset:
     """The dataset of a config: its file, read as it says, or live from a solver."""
     if not config.is_live:
         return open_any(config.data, config.read_options())
-    for name in ("test_data", "subsample", "steps"):
+    for name in ("test_data", "subsample", "steps", "domain"):
         if getattr(config, name) != TrainConfig.model_fields[name].default:
             raise InputError(f"{name} is for files: {config.data} is made while training")
     generator = build_generator(config.data.removeprefix(LIVE), resolution=config.resolution)
-    if generator.describe().get("layout") == "points":
+    if not generator.domain.has_grid:
         raise InputError(f"live data are fields on a grid: {generator.name} makes point clouds, write them to a file")
     n_train, n_test = config.n_train or PAPER_LIVE[0], config.n_test or PAPER_LIVE[1]
     return live_dataset(generator, n_train=n_train, n_test=n_test)
@@ -159,7 +161,7 @@ def build_operator(config: TrainConfig, dataset: AnyDataset, fit: bool = True) -
 
 
 def is_point_model(name: str) -> bool:
-    return issubclass(MODELS[name], GINO)
+    return MODELS[name].takes_points
 
 
 def check_modes(modes: Any, grid: tuple[int, ...], name: str) -> None:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.numerics import FORMATS
+from halfwave.precision import PolicyModule
 
 Watch = Callable[[str, Tensor], None]
 Wrap = Callable[[str, Callable[..., Tensor]], Callable[..., Tensor]]
@@ -156,7 +157,7 @@ class _Wrapped:
 
 def _computes(module: nn.Module) -> bool:
     """A leaf, or a module that computes under a policy itself; other containers only pass values on."""
-    return hasattr(module, "policy") or not any(True for _ in module.children())
+    return isinstance(module, PolicyModule) or not any(True for _ in module.children())
 
 
 def _inside_spectral(model: nn.Module, name: str) -> bool:
@@ -165,7 +166,6 @@ def _inside_spectral(model: nn.Module, name: str) -> bool:
 
 
 def _format_of(module: nn.Module, stage: str, tensor: Tensor) -> str:
-    policy = getattr(module, "policy", None)
-    if policy is not None:
-        return policy.format(stage).name
+    if isinstance(module, PolicyModule):
+        return getattr(module.resolved(tensor.device), stage).format.name
     return next((f.name for f in FORMATS.values() if f.dtype is tensor.dtype), str(tensor.dtype))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from halfwave.data.placement import Placement
 from halfwave.errors import InputError
 from halfwave.files import read_json, write_csv, write_json
 from halfwave.training.config import TrainConfig, read_config
@@ -18,7 +19,7 @@ from halfwave.training.environment import describe_environment
 COLUMNS = (
     "epoch", "step", "phase", "policy", "train_loss", "test_l2", "test_h1", "learning_rate", "loss_scale",
     "skipped_steps", "seconds", "samples_per_second", "peak_memory_bytes", "activation_bytes",
-    "allocator_peak_bytes",
+    "allocator_peak_bytes", "zero_targets",
 )  # fmt: skip
 
 Row = dict[str, Any]
@@ -31,18 +32,36 @@ def is_started(run_dir: Path) -> bool:
     return any((run_dir / "state").glob("at-*")) or (run_dir / "summary.json").exists()
 
 
-def start_record(run_dir: Path, config: TrainConfig) -> None:
+def start_record(run_dir: Path, config: TrainConfig, placement: Placement) -> None:
     """Write config.json of a new run, or check that a resumed one has the same settings and the same data."""
     path = run_dir / "config.json"
     fingerprint = fingerprint_data(config)
     if not is_started(run_dir):
-        write_json(path, {"config": config.to_dict(), "data": fingerprint, "environment": describe_environment()})
+        _check_free(run_dir)
+        record = {"config": config.to_dict(), "data": fingerprint, "domain": placement.to_dict()}
+        write_json(path, {**record, "environment": describe_environment()})
         return
     changed = config.differences(read_config(path))
     if changed:
         raise InputError(f"{run_dir} holds a run with other settings ({'; '.join(changed)}): use another directory")
     if read_json(path).get("data") != fingerprint:
         raise InputError(f"{config.data} is not the file that {run_dir} was trained on: use another directory")
+
+
+def _check_free(run_dir: Path) -> None:
+    """InputError where a new run would overwrite a file that is not of a run, such as another program's config.json."""
+    taken = [name for name in ("config.json", "metrics.csv", "model.safetensors") if (run_dir / name).exists()]
+    if taken and not _is_record(run_dir / "config.json"):
+        raise InputError(f"{run_dir} holds a {taken[0]} that is not of a run: use another directory")
+
+
+def _is_record(path: Path) -> bool:
+    """Whether it is the config.json of a run, which was stopped before its first checkpoint."""
+    try:
+        found = read_json(path)
+    except InputError:
+        return False
+    return isinstance(found, dict) and {"config", "data", "environment"} <= found.keys()
 
 
 def fingerprint_data(config: TrainConfig) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """save and load: a model in one sealed safetensors file, with all that is needed to build it again.
 
-The file's JSON holds the model's class and arguments, its policy, the normalizers and the cloud encoder of an
-`Operator`, the version of the library, and whatever the caller adds. Loading executes nothing from the file and
-unpickles nothing.
+The file's JSON holds the model's class and arguments, its policy, the stabilizers that acted in it, the normalizers and
+the cloud encoder of an `Operator`, the version of the library, and whatever the caller adds. Loading executes nothing
+from the file and unpickles nothing.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from halfwave.data import Normalizer
 from halfwave.errors import InputError
 from halfwave.models import MODELS, build_model, set_precision
+from halfwave.models.settling import settle_stabilizers, settled_stabilizers
 from halfwave.precision import Policy
 from halfwave.training.cloud_encoder import CloudEncoder
 from halfwave.training.devices import like, whole
@@ -39,7 +41,7 @@ def model_file(model: nn.Module, extra: Mapping[str, Any] | None = None) -> tupl
 
 
 def load(path: str | Path, expect: str | None = None) -> nn.Module:
-    """The model that `save` wrote (an `Operator` if it was one), in evaluation mode.
+    """The model that `save` wrote (an `Operator` if it was one), in evaluation mode, its weights in the dtype they had.
 
     InputError, one line, for a file that is missing, empty, truncated, changed in any byte, or a pickle; for an unknown
     model; for one that is not the class named `expect`; for tensors that do not fit the model.
@@ -52,10 +54,14 @@ def load(path: str | Path, expect: str | None = None) -> nn.Module:
         raise InputError(f"{path} holds the unknown model {name!r}: expected one of {', '.join(MODELS)}")
     if expect is not None and name != expect:
         raise InputError(f"{path} holds a {name}: expected {expect}")
-    model = _build(path, name, values["arguments"])
+    model = _build(path, name, values["arguments"]).to(_dtype(tensors))
     load_tensors(model, tensors, path)
     if values["policy"] is not None:
         set_precision(model, Policy.from_dict(values["policy"]))
+    try:
+        settle_stabilizers(model, values.get("stabilizers", {}))
+    except ValueError as error:
+        raise InputError(f"{path} is of another model: {error}") from error
     return _with_normalizers(model, values).eval()
 
 
@@ -78,6 +84,7 @@ def describe_model(model: nn.Module) -> dict[str, Any]:
         "model": type(bare).__name__,
         "arguments": config,
         "policy": None if policy is None else policy.to_dict(),
+        "stabilizers": settled_stabilizers(bare),
         "normalizers": [n.state() if n is not None else None for n in normalizers],
         "encoder": None if operator.encoder is None else operator.encoder.state(),
         "is_operator": isinstance(model, Operator),
@@ -97,6 +104,11 @@ def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], path: str | Pa
                 f"{path} is of another model: {name!r} is {_describe(tensors[name])} there, {_describe(own[name])} here"
             )
     model.load_state_dict({name: like(own[name], t) for name, t in tensors.items()})
+
+
+def _dtype(tensors: Mapping[str, Tensor]) -> torch.dtype:
+    """The dtype of a file's weights: fp32, unless the model had been converted."""
+    return next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
 
 
 def _build(path: str | Path, name: str, arguments: dict[str, Any]) -> nn.Module:

@@ -1,6 +1,6 @@
 """train: a dataset file and a config become a run directory; an interrupted run goes on where it stood.
 
-run_dir/config.json          settings, versions, git state, fingerprint of the data
+run_dir/config.json          settings, domain, versions, git state, fingerprint of the data
 run_dir/metrics.csv          one row per epoch
 run_dir/model.safetensors    the operator after the last epoch: `halfwave.load` needs nothing else
 run_dir/best.safetensors     the one with the smallest test L2
@@ -21,7 +21,7 @@ import torch
 from lightning_fabric import Fabric
 
 from halfwave.errors import InputError
-from halfwave.files import make_directory, read_json, write_json
+from halfwave.files import check_no_input, make_directory, read_json, write_json
 from halfwave.models import MODELS, set_precision
 from halfwave.training.config import TrainConfig
 from halfwave.training.curves import draw_curves
@@ -35,6 +35,7 @@ from halfwave.training.problem import AnyDataset, build_operator, open_data, pro
 from halfwave.training.progress import Display
 from halfwave.training.randomness import seed_all
 from halfwave.training.records import Row, is_started, read_metrics, start_record
+from halfwave.training.targets import find_floor
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class RunResult:
     resolutions: dict[str, dict[str, float]]
     """Test errors {"l2", "h1"} at each of the config's test resolutions."""
     run_dir: str
+    zero_targets: int = 0
+    """Test samples that are left out of l2 and h1, as their target is zero."""
 
     @property
     def rows(self) -> list[Row]:
@@ -66,6 +69,7 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
     written, and a directory that holds a run with other settings or other data.
     """
     run_dir = Path(run_dir)
+    check_no_input(run_dir, *(path for path in (config.data, config.test_data) if path is not None))
     dataset = open_data(config)
     check_config(config, dataset)
     if not is_started(run_dir):
@@ -75,7 +79,7 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
     first = os.environ.get("RANK", "0") == "0"
     with claimed(run_dir) if first else contextlib.nullcontext():
         if first:
-            start_record(run_dir, config)
+            start_record(run_dir, config, dataset.placement)
         finished = _finished(run_dir)
         if finished is not None:
             return finished
@@ -122,10 +126,14 @@ def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> N
     train_split, test_split = problem.samples(config, operator)
     batches = -(-len(train_split) // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
-    engine = Engine(fabric, operator, problem.loss(config), config, steps)
+    loss = problem.loss(config, find_floor(train_split, "train"))
+    find_floor(test_split, "test")  # refuses targets that are all zero now, and not after an epoch
+    engine = Engine(fabric, operator, loss, config, steps)
     with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
-        keeper = Keeper(engine, run_dir, dataset.metadata)
-        loop = Loop(engine, train_split, test_split, dataset.metadata, keeper, display)
+        if dataset.placement.origin == "default":
+            display.say(f"domain: {dataset.domain}, the default, as {dataset.path.name} declares none (--domain)")
+        keeper = Keeper(engine, run_dir, {**dataset.metadata, "domain": dataset.placement.to_dict()})
+        loop = Loop(engine, train_split, test_split, keeper, display)
         loop.resume()
         position = loop.run()
         resolutions = loop.finish()
@@ -152,6 +160,7 @@ def summarise(position: Position, run_dir: Path, resolutions: dict[str, dict[str
         activation_bytes=max((row["activation_bytes"] or 0 for row in rows), default=0) or None,
         resolutions=resolutions,
         run_dir=str(run_dir),
+        zero_targets=(tested[-1].get("zero_targets") or 0) if tested else 0,
     )
 
 

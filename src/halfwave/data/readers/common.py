@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from halfwave.data.arrays import ArrayPair, LazyArray, PairSource, guess_channels
+from halfwave.domains import Domain, read_name
 from halfwave.errors import InputError
 
 PAIR_NAMES = (("x", "y"), ("a", "u"), ("coeff", "sol"))
@@ -21,8 +24,9 @@ class ReadOptions:
         it with `test` for `train` in its name, or else the last `n_test` samples (a fifth by default).
     n_train, n_test: limits of the splits.
     stride: keep every n-th point of each axis, or of a cloud.
-    resolution: resample the grid linearly to that many points a side.
+    resolution: resample the grid to that many points a side (of a sphere: latitudes), as the domain interpolates.
     steps: the time steps that are input and output of a time-dependent file, counted from either end.
+    domain: name of the domain (`halfwave.domains.domain_named`) of a file that declares none, or a wrong one.
     """
 
     test: Path | None = None
@@ -31,6 +35,7 @@ class ReadOptions:
     stride: int = 1
     resolution: int | None = None
     steps: tuple[int, int] = (0, -1)
+    domain: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_train", "n_test", "stride"):
@@ -39,14 +44,28 @@ class ReadOptions:
                 raise InputError(f"{name} is {value}; at least 1 is needed")
         if self.resolution is not None and self.resolution < 2:
             raise InputError(f"resolution is {self.resolution}; at least 2 is needed")
+        if self.domain is not None:
+            read_name(self.domain)
 
 
 @dataclass(frozen=True)
 class Found:
-    """The pairs of a file: as `train` and `test`, or all in one as `samples`."""
+    """The pairs of a file: as `train` and `test`, or all in one as `samples`; and where they live."""
 
     splits: dict[str, PairSource]
     metadata: dict[str, Any] = field(default_factory=dict)
+    domain: Domain | None = None
+    """What the file or its format says of the fields' domain."""
+
+
+def side_length(coordinates: np.ndarray, points: int) -> float | None:
+    """The side of an axis with `points` equal cells around these coordinates; None where they are not that."""
+    if coordinates.shape != (points,) or points < 2:
+        return None
+    steps = np.diff(coordinates.astype(np.float64))
+    if not steps[0] or np.ptp(steps) > 1e-3 * abs(steps[0]):
+        return None
+    return float(f"{points * abs(float(steps.mean())):.6g}")  # the files' coordinates are float32
 
 
 def choose_pair(names: list[str], path: Path) -> tuple[str, str]:

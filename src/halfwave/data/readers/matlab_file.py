@@ -13,6 +13,7 @@ from scipy import io
 
 from halfwave.data.arrays import H5Reader, LazyArray, damaged, require_numeric
 from halfwave.data.readers.common import Found, choose_pair, pair
+from halfwave.domains import Box, Domain, Torus
 from halfwave.errors import InputError
 
 
@@ -50,7 +51,7 @@ def read_matlab_h5(reader: H5Reader, step: int) -> Found:
     inputs = MatlabH5Array(reader, x)
     shape = require_numeric(reader.handle, y, reader.path).shape[::-1]
     at = _time_step(inputs.shape, shape, step, reader.path)
-    return _found(reader.path, inputs, MatlabH5Array(reader, y, at), at)
+    return _found(reader.path, (x, y), inputs, MatlabH5Array(reader, y, at), at)
 
 
 def read_matlab(path: Path, step: int) -> Found:
@@ -69,7 +70,8 @@ def read_matlab(path: Path, step: int) -> Found:
             raise InputError(f"{path}: '{key}' has type {content[key].dtype}; real numbers are expected")
     outputs = content[y]
     at = _time_step(content[x].shape, outputs.shape, step, path)
-    return _found(path, MemoryArray(content[x]), MemoryArray(outputs if at is None else outputs[..., at]), at)
+    arrays = MemoryArray(content[x]), MemoryArray(outputs if at is None else outputs[..., at])
+    return _found(path, (x, y), *arrays, at)
 
 
 def _require_whole(path: Path) -> None:
@@ -93,8 +95,18 @@ def _time_step(x: tuple[int, ...], y: tuple[int, ...], step: int, path: Path) ->
     return step % y[-1]
 
 
-def _found(path: Path, x: LazyArray, y: LazyArray, step: int | None) -> Found:
+def _found(path: Path, names: tuple[str, str], x: LazyArray, y: LazyArray, step: int | None) -> Found:
     if len(x.shape) < 2 or len(y.shape) < 2:
         raise InputError(f"{path} has arrays of shape {x.shape} and {y.shape}; samples x grid is expected")
     metadata = {"format": "Li et al. .mat"} if step is None else {"format": "Li et al. .mat", "steps": [0, step]}
-    return Found({"samples": pair(x, y)}, metadata)
+    samples = pair(x, y)
+    return Found({"samples": samples}, metadata, _domain(names, len(samples.shapes[0]) - 2, step is not None))
+
+
+def _domain(names: tuple[str, str], axes: int, in_time: bool) -> Domain | None:
+    """Li et al.'s Darcy flow is on nodes of the unit box, Burgers' and Navier-Stokes' equation on the unit torus."""
+    if not 1 <= axes <= 3:
+        return None
+    if names == ("coeff", "sol"):
+        return Box((1.0,) * axes, "nodes")
+    return Torus((1.0,) * axes) if names == ("a", "u") and (axes == 1 or in_time) else None

@@ -6,6 +6,9 @@
     by seed          one group a sample, each with data (time x grid x C)
 
 Of the last three, `steps` are input and output: state(first) -> state(second).
+
+Coordinates (`x-coordinate`, .. or `<seed>/grid/x`, ..) are centres of cells, in all of its solvers. What is beyond the
+boundary the files do not say: fields of a periodic problem need `domain="torus"`.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from halfwave.data.arrays import (
     damaged,
     require_numeric,
 )
-from halfwave.data.readers.common import Found, pair
+from halfwave.data.readers.common import Found, pair, side_length
+from halfwave.domains import Box, Domain
 from halfwave.errors import InputError
 
 FLUID_FIELDS = ("density", "pressure", "Vx", "Vy", "Vz")
@@ -37,7 +41,7 @@ def read_pdebench(reader: H5Reader, steps: tuple[int, int]) -> Found:
     file = reader.handle
     if "nu" in file and "tensor" in file:
         steady = pair(H5Array(reader, "nu"), H5Array(reader, "tensor"))
-        return Found({"samples": steady}, {"format": "PDEBench"})
+        return Found({"samples": steady}, {"format": "PDEBench"}, _domain(file, steady.shapes[0][2:]))
     if "tensor" in file:
         x, y = (_field(reader, "tensor", step) for step in steps)
     elif "density" in file:
@@ -45,7 +49,21 @@ def read_pdebench(reader: H5Reader, steps: tuple[int, int]) -> Found:
         x, y = (_stack(reader, names, step) for step in steps)
     else:
         x, y = (SeedArray(reader, step) for step in steps)
-    return Found({"samples": ArrayPair(x, y)}, {"format": "PDEBench", "steps": list(steps)})
+    domain = _domain(file, x.shape[2:])
+    return Found({"samples": ArrayPair(x, y)}, {"format": "PDEBench", "steps": list(steps)}, domain)
+
+
+def _domain(file: h5py.File, grid: tuple[int, ...]) -> Domain | None:
+    """A box with the sides that the file's coordinates tell, if it has them all."""
+    if not 1 <= len(grid) <= 3:
+        return None
+    seeds = _seeds(file)
+    names = [f"{seeds[0]}/grid/{axis}" if seeds else f"{axis}-coordinate" for axis in "xyz"[: len(grid)]]
+    found = [file.get(name) for name in names]
+    if not all(isinstance(coordinates, h5py.Dataset) for coordinates in found):
+        return None
+    sides = [side_length(coordinates[()], n) for coordinates, n in zip(found, grid, strict=True)]
+    return None if None in sides else Box(tuple(side for side in sides if side), "cells")
 
 
 def _field(reader: H5Reader, key: str, step: int) -> LazyArray:

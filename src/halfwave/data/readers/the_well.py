@@ -2,6 +2,9 @@
 
 Groups t0_fields, t1_fields, t2_fields hold scalars, vectors and tensors, each N x time x grid x components. `steps` are
 input and output: fields(first) -> fields(second). A field that is constant in time (a coefficient) is an input only.
+
+Its files say where points lie (`dimensions`) and what is beyond them (`boundary_conditions`): a torus where every axis
+is periodic, a sphere where the grid is spherical, else a box with the points at the centres of equal cells.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
+import numpy as np
 
 from halfwave.data.arrays import (
     ArrayPair,
@@ -23,7 +27,9 @@ from halfwave.data.arrays import (
     WithChannel,
     require_numeric,
 )
-from halfwave.data.readers.common import Found
+from halfwave.data.readers.common import Found, side_length
+from halfwave.domains import Box, Domain, Sphere, Torus
+from halfwave.domains.latitudes import SPHERE_GRIDS, SphereGrid, latitudes
 from halfwave.errors import InputError
 
 GROUPS = ("t0_fields", "t1_fields", "t2_fields")
@@ -37,7 +43,8 @@ def is_the_well(file: h5py.File) -> bool:
 
 def read_the_well(reader: H5Reader, steps: tuple[int, int]) -> Found:
     source, names = _read_file(reader, steps)
-    return Found({"samples": source}, {"format": "The Well", "steps": list(steps), "fields": names})
+    metadata = {"format": "The Well", "steps": list(steps), "fields": names}
+    return Found({"samples": source}, metadata, _domain(reader.handle, source.shapes[0][2:]))
 
 
 def find_folders(path: Path) -> dict[str, list[Path]]:
@@ -64,7 +71,46 @@ def read_the_well_directory(folders: dict[str, list[Path]], steps: tuple[int, in
             sources.append(source)
             fields = names
         splits[split] = Joined(tuple(sources))
-    return Found(splits, {"format": "The Well", "steps": list(steps), "fields": fields})
+    domain = _domain(H5Reader(folders["train"][0]).handle, splits["train"].shapes[0][2:])
+    return Found(splits, {"format": "The Well", "steps": list(steps), "fields": fields}, domain)
+
+
+def _domain(file: h5py.File, grid: tuple[int, ...]) -> Domain | None:
+    """The domain of a file that describes its grid, else None."""
+    dimensions = file.get("dimensions")
+    if not isinstance(dimensions, h5py.Group):
+        return None
+    names = [_text(name) for name in dimensions.attrs.get("spatial_dims", [])]
+    found = [dimensions.get(name) for name in names]
+    if len(found) != len(grid) or not all(isinstance(values, h5py.Dataset) for values in found):
+        return None
+    coordinates = [np.asarray(values[()], dtype=np.float64) for values in found]
+    if _text(file.attrs.get("grid_type", "cartesian")) == "spherical":
+        return _sphere(coordinates[0]) if len(grid) == 2 else None
+    sides = [side_length(values, n) for values, n in zip(coordinates, grid, strict=True)]
+    lengths = tuple(side for side in sides if side is not None)
+    if len(lengths) != len(grid):
+        return None
+    return Torus(lengths) if set(names) <= _periodic_axes(file) else Box(lengths, "cells")
+
+
+def _sphere(theta: np.ndarray) -> Domain | None:
+    """The sphere whose colatitudes these are, from either pole."""
+    theta = np.sort(theta)
+    kinds: tuple[SphereGrid, ...] = SPHERE_GRIDS
+    fits = [kind for kind in kinds if np.allclose(latitudes(kind, len(theta))[0].numpy(), theta, atol=1e-4)]
+    return Sphere(fits[0]) if fits else None
+
+
+def _periodic_axes(file: h5py.File) -> set[str]:
+    """Names of the axes that some boundary condition calls periodic."""
+    conditions = [c.attrs for c in file.get("boundary_conditions", {}).values()]
+    periodic = [c for c in conditions if _text(c.get("bc_type", "")).lower() == "periodic"]
+    return {_text(name) for c in periodic for name in c.get("associated_dims", [])}
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _files(folder: Path) -> list[Path]:

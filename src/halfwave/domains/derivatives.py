@@ -1,8 +1,4 @@
-"""First derivatives of gridded fields along their last axes: spectral where periodic, differences elsewhere.
-
-A field has shape (..., *grid). Sample i of an axis with n points and length L lies at x_0 + i L / n: the spacing is
-h = L / n, neuraloperator's convention, which is exact on a periodic axis and within 1/n of it on the others.
-"""
+"""First derivatives of gridded fields (..., *grid): spectral or by differences, on bounded and periodic axes."""
 
 from __future__ import annotations
 
@@ -17,10 +13,8 @@ from halfwave.errors import InputError
 _EDGE = (-11.0 / 6.0, 3.0, -1.5, 1.0 / 3.0)
 
 
-def difference(u: Tensor, dim: int, spacing: float, periodic: bool) -> Tensor:
-    """Second-order central differences; on an axis that is not periodic, one-sided ones at the ends."""
-    if periodic:
-        return (u.roll(-1, dim) - u.roll(1, dim)) / (2 * spacing)
+def difference(u: Tensor, dim: int, spacing: float) -> Tensor:
+    """Second-order central differences along a bounded axis, one-sided ones at its ends."""
     n = u.shape[dim]
     if n < len(_EDGE):
         raise InputError(f"finite differences need at least {len(_EDGE)} points along an axis, got {n}")
@@ -28,6 +22,11 @@ def difference(u: Tensor, dim: int, spacing: float, periodic: bool) -> Tensor:
     first = sum(weight * u.narrow(dim, i, 1) for i, weight in enumerate(_EDGE))
     last = sum(-weight * u.narrow(dim, n - 1 - i, 1) for i, weight in enumerate(_EDGE))
     return torch.cat([first, inner, last], dim) / spacing  # type: ignore[list-item]
+
+
+def periodic_difference(u: Tensor, dim: int, spacing: float) -> Tensor:
+    """Second-order central differences along a periodic axis."""
+    return (u.roll(-1, dim) - u.roll(1, dim)) / (2 * spacing)
 
 
 def spectral(u: Tensor, dim: int, length: float) -> Tensor:

@@ -1,0 +1,38 @@
+"""What the compiler is told about functions that it cannot trace, without importing it.
+
+`torch.compiler.disable` and `assume_constant_result` import the whole compiler where they decorate, which takes longer
+than the rest of this library together; most programs never compile. These mark functions in the same way.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import torch
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def constant_when_compiled(function: Function) -> Function:
+    """`torch.compiler.assume_constant_result`: the compiler calls it once and takes the answer as given."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+def outside_the_compiler(function: Function) -> Function:
+    """`torch.compiler.disable`: the compiler leaves the call, and all that it calls, as they are."""
+    disabled: list[Callable[..., Any]] = []
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if "torch._dynamo" not in sys.modules:
+            return function(*args, **kwargs)
+        if not disabled:
+            disabled.append(torch.compiler.disable(function))
+        return disabled[0](*args, **kwargs)
+
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return cast(Function, call)
