@@ -1,6 +1,7 @@
 """Number formats and rounding: what a float can hold."""
 
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
+from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
 from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
 from halfwave.numerics.hardware import (
@@ -30,6 +31,7 @@ from halfwave.numerics.rounding import at_least_fp32, round_to
 __all__ = [
     "FORMATS",
     "Arithmetic",
+    "ByteCache",
     "Format",
     "Gradients",
     "Kernel",
