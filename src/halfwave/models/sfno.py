@@ -92,7 +92,7 @@ class SFNO(NeuralOperator):
         self.set_precision(precision)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.receive(x, self.in_channels, self.n_dim)
+        x = self.receive(x, self.in_channels, self.n_dim, "latitudes, longitudes")
         v = self.lifting(append_grid(x) if self.positional_embedding else x)
         for block in self.blocks:
             v = block(v)
