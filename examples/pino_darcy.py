@@ -41,6 +41,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from halfwave.training.derivatives import spectral as spectral_derivative
 from torch import Tensor
 from torch.func import jvp, vmap
 
@@ -48,7 +49,6 @@ import halfwave as hw
 from halfwave.data.elliptic import solve_elliptic
 from halfwave.data.generator import sample_rng
 from halfwave.data.random_fields import GaussianField
-from halfwave.training.derivatives import spectral as spectral_derivative
 from halfwave.training.losses import RelativeL2
 
 Field = Callable[[Tensor, Tensor], Tensor]

@@ -42,6 +42,8 @@ class SFNO(GridOperator):
         layout: ``"neuralop"`` repeats how neuraloperator treats small and other grids, for carried-over weights.
     """
 
+    axis_names = "latitudes, longitudes"
+
     def __init__(
         self,
         n_modes: tuple[int, int],

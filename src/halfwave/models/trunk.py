@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -66,6 +66,9 @@ class TrunkSettings:
 class GridOperator(NeuralOperator):
     """A trunk from fields to fields on one grid, with coordinates appended before it and padding around its blocks."""
 
+    axis_names: ClassVar[str | None] = None
+    """What its grid axes are called, where they have names."""
+
     def build_trunk(
         self,
         in_channels: int,
@@ -88,7 +91,7 @@ class GridOperator(NeuralOperator):
     def forward(
         self, x: Tensor, output_shape: tuple[int, ...] | Sequence[tuple[int, ...] | None] | None = None
     ) -> Tensor:
-        x = self.receive(x, self.in_channels, self.n_dim)
+        x = self.receive(x, self.in_channels, self.n_dim, self.axis_names)
         shapes = layer_shapes(output_shape, len(self.blocks), self.n_dim)
         v = self.positional_embedding(x) if self.positional_embedding else x
         v = run_blocks(self.blocks, self.padding.pad(self.lifting(v)), shapes)
