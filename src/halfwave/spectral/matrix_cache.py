@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
+from halfwave.numerics import untransformed
+
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -27,8 +29,8 @@ class MatrixCache(Generic[Key]):
         with self._lock:
             found = self._entries.get(key)
             if found is None:
-                # Built outside inference mode: the same matrix must serve training later.
-                with torch.inference_mode(False), torch.no_grad():
+                # Outside inference mode and transforms of torch.func: the same matrix must serve training later.
+                with untransformed(), torch.inference_mode(False), torch.no_grad():
                     found = self._build(key)
                 self._entries[key] = found
                 self.held += found.nbytes
