@@ -41,7 +41,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from halfwave.training.derivatives import spectral as spectral_derivative
 from torch import Tensor
 from torch.func import jvp, vmap
 
@@ -49,6 +48,7 @@ import halfwave as hw
 from halfwave.data.elliptic import solve_elliptic
 from halfwave.data.generator import sample_rng
 from halfwave.data.random_fields import GaussianField
+from halfwave.domains import Torus
 from halfwave.training.losses import RelativeL2
 
 Field = Callable[[Tensor, Tensor], Tensor]
@@ -76,7 +76,7 @@ def draw_media(seed: int, split: str, indices: Sequence[int]) -> Tensor:
 def log_permeability(media: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """The cosine series of log a on any nodes: even and of period 2."""
     k = torch.arange(media.shape[-1], dtype=x.dtype)[:, None]
-    size = torch.where(k == 0, 1.0, math.sqrt(2.0))  # of mean square 1
+    size = torch.sqrt(2 - (k == 0).to(k))  # which makes each wave one of mean square 1
     return torch.einsum("bkl,kx,ly->bxy", media, size * torch.cos(math.pi * k * x), size * torch.cos(math.pi * k * y))
 
 
@@ -131,12 +131,11 @@ def autograd_residual(a: Field, u: Field, nodes: Tensor) -> Tensor:
 
 def spectral_residual(a: Field, u: Field, nodes: Tensor) -> Tensor:
     """The same by Fourier series: of the even continuation of a, and of the odd one of u on the square."""
+    torus = Torus(lengths=(2.0, 2.0))
     pressure = odd_continuation(odd_continuation(u(nodes, nodes), -1), -2)
-    total = source(nodes, nodes)
-    for axis in (-2, -1):
-        flux = a(nodes, nodes) * spectral_derivative(pressure, axis, length=2.0)
-        total = total + spectral_derivative(flux, axis, length=2.0)
-    return inner_nodes(total)
+    flux_x, flux_y = (a(nodes, nodes)[:, None] * slope for slope in torus.gradient(pressure[:, None]))
+    divergence = torus.gradient(flux_x)[0] + torus.gradient(flux_y)[1]
+    return inner_nodes(source(nodes, nodes) + divergence[:, 0])
 
 
 def odd_continuation(field: Tensor, axis: int) -> Tensor:

@@ -62,8 +62,7 @@ def _relative(form: str, media: Tensor, u: Callable[[Tensor, Tensor], Tensor]) -
 
 def _double_model(media: Tensor) -> tuple[hw.FNO, Callable[[Tensor, Tensor], Tensor]]:
     torch.manual_seed(0)
-    model = pino.build_model("full").double()
-    hw.set_precision(model, hw.Policy.uniform("fp64"))
+    model = pino.build_model("double").double()
     return model, partial(pino.predict, model, media)
 
 
@@ -96,7 +95,7 @@ def test_the_residual_of_a_known_field(form: str) -> None:
 
 
 def test_the_network_is_one_function_on_every_grid(media: Tensor) -> None:
-    """A grid moved by a cell has the same nodes, so the same values: what makes its derivative by the shift that by x."""
+    """A grid moved by a cell has the same nodes, so the same values: its derivative by the shift is that by x."""
     _, u = _double_model(media)
     nodes = pino.torus_nodes(CELLS, torch.float64)
     moved = u(nodes + 3 / CELLS, nodes - 1 / CELLS)
@@ -119,7 +118,7 @@ def test_the_autograd_residual_equals_central_differences(media: Tensor) -> None
     differences = sum((flux(h / 2, axis) - flux(-h / 2, axis)) / h for axis in (0, 1))
     expected = pino.inner_nodes(pino.source(nodes, nodes) + differences)
     found = pino.autograd_residual(a, u, nodes)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 * expected.abs().max().item())
 
 
 def test_its_gradient_in_the_weights_equals_central_differences(media: Tensor) -> None:
@@ -157,16 +156,18 @@ def test_the_residual_in_half_precision(dtype: str, media: Tensor) -> None:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_a_short_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_short_run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pino, "TEST_MEDIA", 5)
     found = pino.main(["--smoke", "--samples", "4", "--precision", "mixed"])
     assert list(found) == ["data", *FORMS]
     assert all(0 < error < 1 for error in found.values())
     assert "from 4 labelled ones" in capsys.readouterr().out
 
 
-def test_the_equation_helps() -> None:
-    """A tenth of the default run: with few labels the residual lowers the error on fresh media."""
+def test_the_equation_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of the default run: with few labels the residual lowers the error on fresh media."""
     short = ["--cells", "8", "--samples", "5", "--epochs", "60"]
+    monkeypatch.setattr(pino, "TEST_MEDIA", 25)
     error = {form: pino.main([*short, "--residual", form])[form] for form in ("data", "spectral")}
     assert error["spectral"] < 0.8 * error["data"]
 

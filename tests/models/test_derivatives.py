@@ -217,6 +217,22 @@ def test_forward_mode_and_batched_gradients() -> None:
     torch.testing.assert_close(rows, jacobian.flatten(0, x.ndim - 1))
 
 
+@pytest.mark.parametrize("name", ["FNO 2-D", "SFNO"])
+def test_what_nested_transforms_leave_in_caches_serves_later(name: str) -> None:
+    """The first use of a grid, inside two transforms: its matrices are none of theirs."""
+    model, _ = _double(name)
+    x = torch.randn(1, 1, 11, 18, dtype=torch.float64)
+
+    def second(x: Tensor) -> Tensor:
+        return torch.func.jvp(lambda x: torch.func.jvp(model, (x,), (torch.ones_like(x),))[1], (x,), (x,))[1]
+
+    first = second(x)
+    torch.testing.assert_close(second(x), first)
+    model(x).sum().backward()
+    sides = [torch.func.jvp(model, (x + s * x,), (torch.ones_like(x),))[1] for s in (1e-5, -1e-5)]
+    torch.testing.assert_close(first, (sides[0] - sides[1]) / 2e-5, rtol=1e-6, atol=1e-8)
+
+
 def test_a_tensor_that_is_two_operands_gets_each_gradient_once() -> None:
     """The block's input is the skip's operand and the convolution's; an identity convolution makes both one tensor."""
     from halfwave.models.block import FNOBlock

@@ -66,7 +66,7 @@ _SMALL = {"n_modes": [4, 4], "in_channels": 1, "out_channels": 1, "hidden_channe
         (lambda: SFNO((4, 4), 1, 1, 8, sht_grids="cubed"), "unknown grid 'cubed' .*equiangular, legendre-gauss"),
         (lambda: SFNO((4, 4), 1, 1, 8, fno_skip="dense"), "unknown skip 'dense'"),
         (lambda: SFNO((4, 4), 1, 1, 8, positional_embedding="rope"), "unknown positional_embedding 'rope'"),
-        (lambda: SFNO((4, 4), 1, 1, 8)(torch.ones(1, 2, 8, 8)), r"expected input \(batch, 1, 2 grid axes\)"),
+        (lambda: SFNO((4, 4), 1, 1, 8)(torch.ones(1, 2, 8, 8)), r"expected input \(batch, 1, latitudes, longitudes\)"),
         (lambda: build_model("SFNO", {**_SMALL, "domain_padding": 0.1}), "SFNO: .*domain_padding"),
     ],
 )

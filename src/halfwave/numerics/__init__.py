@@ -24,6 +24,7 @@ from halfwave.numerics.kernel import (
     run_kernel,
     run_linear,
     transformed,
+    untransformed,
     without_autocast,
 )
 from halfwave.numerics.rounding import at_least_fp32, round_to
@@ -59,5 +60,6 @@ __all__ = [
     "run_linear",
     "thread_count",
     "transformed",
+    "untransformed",
     "without_autocast",
 ]

@@ -9,6 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
+from halfwave.numerics.kernel import untransformed
+
 
 class Sized(Protocol):
     """What says how many bytes it takes: a tensor, a graph."""
@@ -42,8 +44,8 @@ class ByteCache(Generic[Key, Value]):
             if key in self._values:
                 self._values.move_to_end(key)
                 return self._values[key]
-            # Built outside inference mode: the same value must serve training later.
-            with torch.inference_mode(False), torch.no_grad():
+            # Outside inference mode and transforms of torch.func: the same value must serve training later.
+            with untransformed(), torch.inference_mode(False), torch.no_grad():
                 value = build(key)
             if self.at_least or value.nbytes <= self.limit:
                 self._values[key] = value
