@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.table import Table
 from torch import nn
 from tyro.conf import Positional
 
@@ -16,6 +15,7 @@ from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
 from halfwave.models import set_precision
 from halfwave.precision import PRECISIONS, Policy
+from halfwave.tables import build_table
 from halfwave.training import evaluate, load
 from halfwave.training.cloud_samples import CloudSamples
 from halfwave.training.config import read_config
@@ -118,10 +118,9 @@ class Evaluate:
         if self.json:
             print(json.dumps(values))
             return
-        table = Table("grid", "samples", "L2", "H1", title=str(values["data"]))
         errors = ["-" if values[name] is None else f"{values[name]:.5f}" for name in ("l2", "h1")]
-        table.add_row(str(values["grid"]), str(values["samples"]), *errors)
-        results_console().print(table)
+        row = [str(values["grid"]), str(values["samples"]), *errors]
+        results_console().print(build_table(str(values["data"]), ["grid"], ["samples", "L2", "H1"], [row]))
 
 
 def check_fits(model: object, channels: int, axes: int, path: Path) -> None:

@@ -19,6 +19,7 @@ from halfwave.planner.roofline import Clock
 from halfwave.planner.sizes import format_bytes, parse_bytes
 from halfwave.planner.verdicts import Verdict, judge
 from halfwave.recipes import get_recipe
+from halfwave.tables import build_table
 
 
 @dataclass
@@ -134,26 +135,26 @@ class Plan:
 
 def plan_table(found: list[Verdict], title: str) -> Table:
     """One row for each policy."""
-    table = Table("policy", "memory", "max batch", "time", "rounding", "grid", "verdict", title=title)
-    for row in found:
-        table.add_row(
+    rows = [
+        (
             row.policy,
+            row.verdict,
             format_bytes(row.peak_bytes),
             str(row.largest_batch),
             f"{row.relative_time:.2f}x",
             f"{row.precision_error:.1e}",
             f"{row.grid_error:.1e}",
-            row.verdict,
         )
-    return table
+        for row in found
+    ]
+    return build_table(title, ["policy", "verdict"], ["memory", "max batch", "time", "rounding", "grid"], rows)
 
 
 def paper_table(name: str, rows: list[PaperRow]) -> Table:
     """The paper's figures and the planned ones, in MB and relative to the reference of the table."""
     title = f"{name}: MB, and relative to {rows[0].reference}"
-    table = Table("dataset", "setting", "paper", "relative", "planned", "relative", title=title)
-    for row in rows:
-        table.add_row(
+    cells = [
+        (
             row.dataset,
             row.setting,
             "-" if row.paper_mb is None else f"{row.paper_mb:.0f}",
@@ -161,4 +162,6 @@ def paper_table(name: str, rows: list[PaperRow]) -> Table:
             f"{row.planned_mb:.0f}",
             f"{row.planned_ratio:.2f}",
         )
-    return table
+        for row in rows
+    ]
+    return build_table(title, ["dataset", "setting"], ["paper", "relative", "planned", "relative"], cells)

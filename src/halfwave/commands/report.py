@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import Scale, check_scale
@@ -15,6 +13,7 @@ from halfwave.experiments.registry import experiment_names, get_experiment
 from halfwave.files import check_no_input
 from halfwave.report.evidence import SIGNS, Evidence
 from halfwave.report.evidence_files import EvidenceFiles
+from halfwave.tables import build_table
 
 _PAGES = (".html", ".htm")
 
@@ -66,10 +65,8 @@ class Report:
 def _show(evidence: Evidence, files: EvidenceFiles) -> None:
     """The overview, and where everything is."""
     console = results_console()
-    table = Table("experiment", "verdict", title=f"results at scale {evidence.scale}")
-    for finding in evidence.findings:
-        table.add_row(finding.name, f"{SIGNS[finding.status]} {finding.status}")
-    console.print(table)
+    rows = [(finding.name, f"{SIGNS[finding.status]} {finding.status}") for finding in evidence.findings]
+    console.print(build_table(f"results at scale {evidence.scale}", ["experiment", "verdict"], [], rows))
     console.print(", ".join(f"{count} {status}" for status, count in evidence.counts.items()))
     written = f"page: {files.page}, text: {files.markdown}, table: {files.table}, plots: {files.plots}"
     console.print(written, soft_wrap=True, markup=False)
