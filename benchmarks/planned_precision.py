@@ -20,7 +20,7 @@ import torch
 from halfwave.data import Darcy, generate, open_dataset
 from halfwave.planner import PrecisionPlan, plan_precision
 from halfwave.training import TrainConfig, train
-from halfwave.training.trainer import build_operator
+from halfwave.training.problem import build_operator
 
 ALLOWED = 0.02
 

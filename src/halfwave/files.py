@@ -113,6 +113,24 @@ def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Mapping[s
         aside.write_text(text.getvalue(), encoding="utf-8")
 
 
+def read_csv(path: str | Path) -> list[dict[str, Any]]:
+    """The rows of a table, numbers as numbers and empty cells as None."""
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            return [{name: _number(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _number(cell: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell or None
+
+
 def read_json(path: str | Path) -> Any:
     """Read JSON; InputError that names the file when it is missing or damaged."""
     path = Path(path)

@@ -20,7 +20,7 @@ from halfwave.numerics import (
 )
 from halfwave.precision import Policy
 from halfwave.spectral import estimate_transform
-from halfwave.training.environment import describe_environment
+from halfwave.training.run_directory import describe_environment
 
 pytestmark = pytest.mark.hardware
 

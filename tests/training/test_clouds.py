@@ -13,8 +13,7 @@ from halfwave.data import PointSample, open_dataset, open_point_dataset
 from halfwave.errors import InputError
 from halfwave.models.graph import build_graph
 from halfwave.training import RelativeL2, TrainConfig, evaluate, load, train
-from halfwave.training.cloud_encoder import CloudEncoder, fit_clouds
-from halfwave.training.cloud_samples import CloudSamples
+from halfwave.training.clouds import CloudEncoder, CloudSamples, fit_clouds
 from halfwave.training.comparison import compare_steps
 from halfwave.training.losses import CloudL2
 from halfwave.training.records import read_metrics

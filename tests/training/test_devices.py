@@ -13,7 +13,7 @@ from ellipsoids import GINO, write_clouds
 
 from halfwave.files import write_json
 from halfwave.training import TrainConfig, train
-from halfwave.training.order import cut, epoch_order, share
+from halfwave.training.batches import cut, epoch_order, share
 from halfwave.training.records import read_metrics
 
 MODELS = {"FNO": {}, "TFNO": {"factorization": "tucker", "rank": 0.5}, "SFNO": {}}

@@ -8,7 +8,7 @@ import torch
 from halfwave.models import build_model, set_precision
 from halfwave.precision import Policy
 from halfwave.training import Operator, RangeMonitor, TrainConfig, load, train
-from halfwave.training.checkpoints import Checkpoints
+from halfwave.training.checkpointing import Checkpoints
 from halfwave.training.engine import Engine
 from halfwave.training.loop import Loop
 from halfwave.training.nonfinite import NonFiniteError, diagnose, promote, safer

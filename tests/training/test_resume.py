@@ -14,9 +14,8 @@ from deaths import Stop, assert_same_run, stop_after
 from halfwave.errors import InputError
 from halfwave.files import write_json
 from halfwave.training import TrainConfig, load, train
-from halfwave.training.checkpoints import Checkpoints
+from halfwave.training.checkpointing import Checkpoints, Keeper
 from halfwave.training.engine import Engine
-from halfwave.training.keeper import Keeper
 from halfwave.training.loop import Loop
 from halfwave.training.records import read_metrics
 from halfwave.training.saving import read_extra

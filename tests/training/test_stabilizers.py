@@ -12,7 +12,7 @@ from halfwave.models import set_precision
 from halfwave.models.settling import settled_stabilizers
 from halfwave.precision import Policy
 from halfwave.training import TrainConfig, evaluate, load, train
-from halfwave.training.checkpoints import Checkpoints
+from halfwave.training.checkpointing import Checkpoints
 from halfwave.training.problem import open_data
 from halfwave.training.sealed import read_sealed, write_sealed
 

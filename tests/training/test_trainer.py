@@ -10,14 +10,14 @@ from rich.console import Console
 from torch._dynamo.utils import counters
 
 from halfwave.data import open_dataset
+from halfwave.display import Display
 from halfwave.domains import Torus
 from halfwave.errors import InputError
 from halfwave.files import PARTIAL
 from halfwave.training import Operator, TrainConfig, evaluate, load, train, train_seeds
-from halfwave.training.directory import claimed
 from halfwave.training.evaluation import resample
-from halfwave.training.progress import Display
 from halfwave.training.records import read_metrics
+from halfwave.training.run_directory import claimed
 
 ARGUMENTS = {"n_modes": (4, 4), "hidden_channels": 6, "n_layers": 2}
 

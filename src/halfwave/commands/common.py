@@ -1,15 +1,13 @@
-"""What commands share: consoles, progress, and options given as KEY=VALUE."""
+"""What commands share: consoles, options given as KEY=VALUE, and the model of a run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from halfwave.errors import InputError, UsageError
 
@@ -46,43 +44,6 @@ def parse_pairs(pairs: Sequence[str], option: str) -> dict[str, Any]:
         except ValueError:
             values[key] = text
     return values
-
-
-@contextmanager
-def progress_of(what: str, console: Console) -> Iterator[Callable[[int, int], None]]:
-    """A callback (done, total) that draws a bar with rate and remaining time, or lines in a log file."""
-    if not console.is_terminal:
-        yield _line_progress(what, console)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(what, total=None, rate="")
-
-        def update(done: int, total: int) -> None:
-            speed = bar.tasks[0].speed
-            bar.update(task, completed=done, total=total, rate=f"{speed:.3g}/s" if speed else "")
-
-        yield update
-
-
-def _line_progress(what: str, console: Console) -> Callable[[int, int], None]:
-    """A line for each tenth of the work: a log file has no use for a moving bar."""
-    shown = -1
-
-    def update(done: int, total: int) -> None:
-        nonlocal shown
-        tenth = 10 * done // max(total, 1)
-        if tenth > shown:
-            shown = tenth
-            console.print(f"{what}: {done}/{total}", soft_wrap=True, markup=False)
-
-    return update
 
 
 def model_file(run: Path) -> Path:

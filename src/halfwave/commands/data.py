@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, log_console, parse_pairs, progress_of, results_console
-from halfwave.data import Generator, build_generator, generate
-from halfwave.data.preview import save_preview
+from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
+from halfwave.data import Dataset, Generator, PointDataset, build_generator, generate, open_any
+from halfwave.display import progress_of
 from halfwave.errors import UsageError
 from halfwave.numerics import core_count
+from halfwave.report.preview import BodyPictures, FieldPictures, save_preview
 
 _PICTURE = ".png"
+_SHOWN = 3
+"""Samples of a preview."""
 
 
 @dataclass
@@ -46,7 +51,7 @@ class Data:
         if out.suffix == _PICTURE:
             raise UsageError(f"--out is {out}: expected another ending, as the preview of NAME.h5 is NAME{_PICTURE}")
         make_dataset(generator, out, self.n_train, self.n_test, self.seed, self.workers, self.force)
-        picture = save_preview(out, out.with_suffix(_PICTURE))
+        picture = save_preview(preview_of(open_any(out)), out.with_suffix(_PICTURE))
         results_console().print(
             f"{out}: {self.n_train} train and {self.n_test} test samples; preview: {picture}", soft_wrap=True
         )
@@ -75,3 +80,26 @@ def make_dataset(
             progress=progress,
             force=force,
         )
+
+
+def preview_of(dataset: Dataset | PointDataset) -> FieldPictures | BodyPictures:
+    """The first samples of a dataset's train split, to be drawn."""
+    metadata, shown = dataset.metadata, range(min(_SHOWN, dataset.n_train))
+    name = metadata.get("name") or metadata.get("format") or dataset.path.name
+    counts = f"{name}: {dataset.n_train} train, {dataset.n_test} test"
+    if isinstance(dataset, PointDataset):
+        bodies = [dataset.train[i] for i in shown]
+        values = [(body.points.numpy(), body.pressure.numpy()) for body in bodies]
+        return BodyPictures(f"{counts}, {len(values[0][0]):,} points", values, metadata.get("resolution", ()))
+    known = metadata.get("channels", ())
+    inputs = [f"input{channel}" for channel in _channel_names(known, dataset.in_channels)]
+    outputs = [f"output{channel}" for channel in _channel_names(known, dataset.out_channels)]
+    fields = [np.concatenate([field.numpy() for field in dataset.train[i]]) for i in shown]
+    title = f"{counts}, {' x '.join(map(str, dataset.grid))}"
+    return FieldPictures(title, inputs, outputs, fields, is_map=dataset.domain.plot == "map")
+
+
+def _channel_names(known: Sequence[str], count: int) -> list[str]:
+    if len(known) == count:
+        return [f": {name}" for name in known]
+    return [""] if count == 1 else [f" {i}" for i in range(count)]

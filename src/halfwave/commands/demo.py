@@ -39,7 +39,7 @@ class Demo:
         recipe = get_recipe("demo")
         make_directory(self.out)
         dataset = open_dataset(self._data(recipe))
-        configs = {name: demo_config(recipe, dataset, name, self.seed) for name in POLICIES}
+        configs = {name: TrainConfig.of(recipe, dataset.path, precision=name, seed=self.seed) for name in POLICIES}
         results = {name: self._train(config, name) for name, config in configs.items()}
         log_console().print("measuring memory and throughput, steps of full and mixed in turn")
         measured = compare_steps(configs, dataset)
@@ -73,19 +73,6 @@ class Demo:
                 with torch.no_grad():
                     prediction = load(self.out / name / "model.safetensors")(x)
                 file[f"prediction/{name}"] = prediction[0, 0].numpy()
-
-
-def demo_config(recipe: Recipe, dataset: Dataset, precision: str, seed: int) -> TrainConfig:
-    """The trainer's settings of the demo under one policy."""
-    return TrainConfig(
-        data=str(dataset.path),
-        model=recipe.model,
-        arguments=dict(recipe.arguments),
-        recipe=recipe.name,
-        precision=precision,
-        seed=seed,
-        **recipe.training,
-    )
 
 
 def _setting(recipe: Recipe, seed: int) -> dict[str, Any]:

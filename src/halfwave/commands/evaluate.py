@@ -17,10 +17,10 @@ from halfwave.models import set_precision
 from halfwave.precision import PRECISIONS, Policy
 from halfwave.tables import build_table
 from halfwave.training import evaluate, load
-from halfwave.training.cloud_samples import CloudSamples
+from halfwave.training.batches import Samples
+from halfwave.training.clouds import CloudSamples
 from halfwave.training.config import read_config
 from halfwave.training.problem import AnyDataset, open_data
-from halfwave.training.samples import Samples
 from halfwave.training.saving import read_extra
 
 

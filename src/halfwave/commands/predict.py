@@ -9,15 +9,16 @@ import torch
 from torch import nn
 from tyro.conf import Positional
 
-from halfwave.commands.common import log_console, model_file, progress_of, results_console
+from halfwave.commands.common import log_console, model_file, results_console
 from halfwave.commands.evaluate import check_fits
 from halfwave.data.cloud_files import CloudWriter, open_clouds
 from halfwave.data.fields import FieldWriter, open_fields
+from halfwave.display import progress_of
 from halfwave.errors import UsageError
 from halfwave.files import check_no_input
 from halfwave.models import unpack_points
 from halfwave.training import load
-from halfwave.training.cloud_encoder import CloudEncoder
+from halfwave.training.clouds import CloudEncoder
 
 
 @dataclass

@@ -9,7 +9,8 @@ from pathlib import Path
 from rich.table import Table
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, log_console, progress_of, results_console
+from halfwave.commands.common import as_usage, log_console, results_console
+from halfwave.display import progress_of
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import SCALES, Experiment, Scale, check_scale
 from halfwave.experiments.plan import plan_trainings

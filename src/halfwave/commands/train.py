@@ -17,7 +17,7 @@ from halfwave.heap import keep_freed_blocks
 from halfwave.numerics import core_count
 from halfwave.recipes import Recipe, get_recipe, recipes
 from halfwave.training import TrainConfig, train, train_seeds
-from halfwave.training.config import LIVE, PLANNED
+from halfwave.training.config import PLANNED
 
 # Set by the recipe or by options of the command itself.
 _NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
@@ -42,14 +42,13 @@ class TrainBase:
 
     def run(self) -> None:
         recipe = as_usage(lambda: get_recipe(self.recipe))
-        arguments = {**recipe.arguments, **parse_pairs(self.arguments, "--arguments")}
-        settings = {**recipe.training, **self._given(), **self._planned()}
-        if self.data is None:
-            asked = {name: settings.pop(name) for name in _OF_DATA if name in settings}
-            settings |= own_data(as_usage(lambda: adapt(recipe, **asked)))
-        else:
-            settings["data"] = str(self.data)
-        config = as_usage(lambda: TrainConfig(model=recipe.model, arguments=arguments, recipe=recipe.name, **settings))
+        changes = {**self._given(), **self._planned(), "arguments": parse_pairs(self.arguments, "--arguments")}
+        data = self.data
+        if data is None:
+            asked = {name: changes.pop(name) for name in _OF_DATA if name in changes}
+            recipe = as_usage(lambda: adapt(recipe, **asked))
+            data = None if recipe.live else recipe_data(recipe)
+        config = as_usage(lambda: TrainConfig.of(recipe, data, **changes))
         as_usage(config.build_schedule)
         out = self.out or Path("runs") / f"{recipe.name}-{config.precision}"
         if self.seeds < 1:
@@ -118,14 +117,6 @@ def adapt(
     )
     _generator(adapted)  # raises for what the generator does not take
     return adapted
-
-
-def own_data(recipe: Recipe) -> dict[str, Any]:
-    """The fields of the trainer's config that name the recipe's own data; a file of it is made now."""
-    if recipe.live:
-        counts = {"n_train": recipe.n_train, "n_test": recipe.n_test}
-        return {"data": f"{LIVE}{recipe.generator}", **counts, **recipe.parameters}
-    return {"data": str(recipe_data(recipe))}
 
 
 def recipe_data(recipe: Recipe) -> Path:

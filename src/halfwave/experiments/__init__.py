@@ -23,7 +23,7 @@ What experiments share, so that nothing is made twice:
   ``"arguments"`` merged into the model's.
 - `lab.train(training)`: `Trained` with ``.result`` (l2, h1, train_loss, memory; None where it diverged, see
   ``.reason``), ``.epochs`` (rows of metrics.csv), ``.operator()``. The same training in two experiments runs once.
-- `lab.data(recipe)`, `lab.dataset(recipe)`: the dataset file, and it opened.
+- `lab.data(recipe)`, `lab.dataset(recipe)`: the dataset file (None of live data), and the dataset opened.
 - `lab.compare({label: training}, steps)`: memory counted and steps timed in turn, without training. One configuration
   should hold all that takes turns, and return one row for each.
 - `methods`: means over seeds, and `check_close`, the one way to say that an error is no worse than full's;

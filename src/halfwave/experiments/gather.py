@@ -105,7 +105,8 @@ def describe_setting(experiment: Experiment, scale: Scale) -> list[str]:
 def _data(training: Training) -> str:
     recipe = training.recipe
     parameters = ", ".join(f"{name}={value}" for name, value in recipe.parameters.items())
-    return f"{recipe.generator}({parameters}), {recipe.n_train} train and {recipe.n_test} test samples"
+    live = ", new train samples in each epoch" if recipe.live else ""
+    return f"{recipe.generator}({parameters}), {recipe.n_train} train and {recipe.n_test} test samples{live}"
 
 
 def _trainings(trainings: Sequence[Training]) -> str:

@@ -15,9 +15,8 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import half_training, raw_darcy
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.training.batches import Batch, cut, epoch_order
 from halfwave.training.comparison import build_engine
-from halfwave.training.engine import Batch
-from halfwave.training.order import cut, epoch_order
 
 # The paper draws loss and scale over batches and gives no numbers: what diverges in the first epoch.
 PAPER = {"none": True, "loss scaling": True, "clipping": True, "delayed updates": True, "tanh": False}
@@ -77,7 +76,7 @@ def _trace(training: Training, lab: Lab) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for start in range(0, len(order), config.accumulate):
         group = [Batch(*dataset.train[indices]) for indices in order[start : start + config.accumulate]]
-        update = engine.update(group, sum(len(batch.x) for batch in group))
+        update = engine.update(group, sum(len(batch) for batch in group))
         loss = update.loss_sum / update.samples if update.finite else None
         rows.append({"update": len(rows) + 1, "loss": loss, "applied": update.applied, "loss_scale": engine.loss_scale})
     return rows

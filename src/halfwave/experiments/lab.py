@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from halfwave.data import Dataset, PointDataset, build_generator, generate, open_any
+from halfwave.data import build_generator, generate
 from halfwave.files import read_json, write_json
 from halfwave.numerics import core_count
 from halfwave.recipes import HALF, Recipe
@@ -23,6 +23,7 @@ from halfwave.training import RunResult, TrainConfig, load, train
 from halfwave.training.comparison import compare_steps
 from halfwave.training.config import FREE_ON_RESUME
 from halfwave.training.nonfinite import NonFiniteError
+from halfwave.training.problem import AnyDataset, open_data
 from halfwave.training.records import read_metrics
 
 # Raised with every change of the library that changes results: what an older version made is then made again.
@@ -38,18 +39,10 @@ class Training:
     seed: int = 0
     changes: Mapping[str, Any] = field(default_factory=dict)
 
-    def config(self, data: str | Path) -> TrainConfig:
-        """The trainer's settings, with the dataset in the file `data`."""
-        settings: dict[str, Any] = {"dtype": HALF, **self.recipe.training, **self.changes}
-        return TrainConfig(
-            data=str(data),
-            model=self.recipe.model,
-            arguments={**self.recipe.arguments, **settings.pop("arguments", {})},
-            recipe=self.recipe.name,
-            precision=self.precision,
-            seed=self.seed,
-            **settings,
-        )
+    def config(self, data: str | Path | None) -> TrainConfig:
+        """The trainer's settings, with the dataset in the file `data`; a recipe with live data needs none."""
+        settings = {"dtype": HALF, "precision": self.precision, "seed": self.seed, **self.changes}
+        return TrainConfig.of(self.recipe, None if self.recipe.live else data, **settings)
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,6 @@ class Trained:
     """What came of a training. `result` is None where it diverged, and `reason` says at what."""
 
     run_dir: Path
-    data: Path
     result: RunResult | None
     reason: str | None = None
 
@@ -82,34 +74,35 @@ class Lab:
         self.directory = Path(directory)
         self.workers = workers or core_count()
 
-    def data(self, recipe: Recipe) -> Path:
-        """The dataset file of a recipe."""
+    def data(self, recipe: Recipe) -> Path | None:
+        """The dataset file of a recipe; None where its data are made while training, as the recipe says."""
+        if recipe.live:
+            return None
         path = self.directory / ".data" / f"{recipe.generator}-{_hash(_content(recipe))}.h5"
         if not path.exists():
             generator = build_generator(recipe.generator, **recipe.parameters)
-            # Starting processes takes seconds, which a few samples are not worth.
+            # A few samples are not worth starting processes for.
             workers = self.workers if recipe.n_train > 64 else 1
             generate(generator, path, n_train=recipe.n_train, n_test=recipe.n_test, workers=workers)
         return path
 
-    def dataset(self, recipe: Recipe) -> Dataset | PointDataset:
-        return open_any(self.data(recipe))
+    def dataset(self, recipe: Recipe) -> AnyDataset:
+        return open_data(TrainConfig.of(recipe, self.data(recipe)))
 
     def train(self, training: Training) -> Trained:
         """The trained run; one that is there already is not trained again. Divergence is a result like any other."""
-        data = self.data(training.recipe)
-        config = training.config(data)
+        config = training.config(self.data(training.recipe))
         run_dir = self.run_dir(training)
         if (run_dir / "diverged.json").exists():
-            return Trained(run_dir, data, None, read_json(run_dir / "diverged.json")["reason"])
+            return Trained(run_dir, None, read_json(run_dir / "diverged.json")["reason"])
         try:
             result = train(config, run_dir, quiet=True)
         except NonFiniteError as error:
             write_json(run_dir / "diverged.json", {"reason": str(error)})
-            return Trained(run_dir, data, None, str(error))
+            return Trained(run_dir, None, str(error))
         if result.status == "interrupted":
             raise KeyboardInterrupt
-        return Trained(run_dir, data, result)
+        return Trained(run_dir, result)
 
     def run_dir(self, training: Training) -> Path:
         """Named after the settings that decide the result; where the data lies is not among them."""
@@ -122,11 +115,11 @@ class Lab:
     def compare(self, trainings: Mapping[str, Training], steps: int = 5) -> dict[str, dict[str, float]]:
         """`compare_steps` of trainings on one dataset: memory counted exactly, steps timed in turn, nothing kept."""
         recipes = [training.recipe for training in trainings.values()]
-        dataset = self.dataset(recipes[0])
-        data = self.data(recipes[0])
-        if any(self.data(recipe) != data for recipe in recipes):
-            raise ValueError("steps are compared on one dataset")
-        return compare_steps({name: t.config(data) for name, t in trainings.items()}, dataset, steps)
+        if any(_content(recipe) != _content(recipes[0]) for recipe in recipes):
+            names = ", ".join(dict.fromkeys(recipe.name for recipe in recipes))
+            raise ValueError(f"steps are compared on one dataset: expected recipes with the same data, got {names}")
+        configs = {name: training.config(self.data(recipes[0])) for name, training in trainings.items()}
+        return compare_steps(configs, self.dataset(recipes[0]), steps)
 
 
 def _content(recipe: Recipe) -> list[Any]:

@@ -25,8 +25,8 @@ from halfwave.precision import Policy
 from halfwave.recipes import HALF, TITLES, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.training import Operator, build_loss, evaluate
+from halfwave.training.batches import cut, epoch_order
 from halfwave.training.measures import StepMeasure, measure_step, synchronize, training_step
-from halfwave.training.order import cut, epoch_order
 
 METHODS = (PEER, "full", "mixed")
 PROBLEMS: Mapping[Scale, tuple[str, ...]] = {

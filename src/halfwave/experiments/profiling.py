@@ -83,8 +83,7 @@ def build_work(
     `grid` is the resolution of the recipe's generator (points a side, or latitudes), on point clouds that of the latent
     grid; `batch` the samples. InputError for sizes that the model cannot take.
     """
-    settings = {**recipe.training, **({} if batch is None else {"batch_size": batch})}
-    config = TrainConfig(data=recipe.generator, model=recipe.model, arguments=dict(recipe.arguments), **settings)
+    config = TrainConfig.of(recipe, recipe.generator, **({} if batch is None else {"batch_size": batch}))
     build = _on_fields if recipe.domain.has_grid else _on_clouds
     model, loss, example, sides = build(recipe, config, grid, torch.device(device))
     policy = precision if isinstance(precision, Policy) else Policy.named(precision, device=device)

@@ -1,4 +1,4 @@
-"""Losses, trainer, checkpoints, measures."""
+"""Training: a dataset file and a config become a run directory."""
 
 from halfwave.training.config import TrainConfig
 from halfwave.training.evaluation import evaluate
@@ -6,9 +6,9 @@ from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
 from halfwave.training.measures import LiveBytes, StepMeasure, measure_step, samples_per_second
 from halfwave.training.operator import Operator
 from halfwave.training.ranges import RangeMonitor
+from halfwave.training.records import RunResult
 from halfwave.training.saving import load, save
-from halfwave.training.seeds import train_seeds
-from halfwave.training.trainer import RunResult, train
+from halfwave.training.trainer import train, train_seeds
 
 __all__ = [
     "LiveBytes",

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 
 from lightning_fabric import Fabric
 
+from halfwave.training.batches import Batch
 from halfwave.training.config import TrainConfig
-from halfwave.training.engine import Batch, Engine
+from halfwave.training.engine import Engine
 from halfwave.training.measures import synchronize
 from halfwave.training.problem import AnyDataset, build_operator, problem_of
-from halfwave.training.randomness import seed_all
+from halfwave.training.run_state import seed_all
 
 
 def compare_steps(
@@ -60,8 +61,8 @@ def take_turns(updates: Mapping[str, Callable[[], object]], steps: int) -> dict[
 def _batch(config: TrainConfig, dataset: AnyDataset, engine: Engine) -> Batch:
     """The first samples of the train split, on the engine's device."""
     lazily = config.model_copy(update={"in_memory": False})
-    x, y = problem_of(dataset).samples(lazily, engine.operator)[0][: config.batch_size]
-    return Batch(x.to(engine.fabric.device), y.to(engine.fabric.device))
+    train, _ = problem_of(dataset).samples(lazily, engine.operator)
+    return Batch(*train[: config.batch_size]).to(engine.fabric.device)
 
 
 def build_engine(config: TrainConfig, dataset: AnyDataset) -> Engine:

@@ -16,6 +16,7 @@ from halfwave.files import read_json
 from halfwave.numerics import get_format
 from halfwave.precision import BLOCKS, PRECISIONS, Policy, Schedule
 from halfwave.precision.stabilizers import check_stabilizer
+from halfwave.recipes import Recipe
 
 SCHEDULE = "schedule"
 LIVE = "live:"
@@ -132,6 +133,17 @@ class TrainConfig(BaseModel):
         except ValidationError as error:
             raise InputError(_one_line(error)) from None
 
+    @classmethod
+    def of(cls, recipe: Recipe, data: str | Path | None = None, **changes: Any) -> TrainConfig:
+        """The settings of a recipe on the dataset `data`, or on its own live data, with some fields changed.
+
+        `arguments` among the changes are those of the model that differ from the recipe's. InputError without `data`
+        where the recipe's data are in a file.
+        """
+        settings = {**_data_of(recipe, data), **recipe.training, **changes}
+        arguments = {**recipe.arguments, **settings.pop("arguments", {})}
+        return cls(model=recipe.model, arguments=arguments, recipe=recipe.name, **settings)
+
     @field_validator("arguments")
     @classmethod
     def _as_json(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -231,6 +243,15 @@ def read_config(path: str | Path) -> TrainConfig:
         return TrainConfig(**values["config"])
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _data_of(recipe: Recipe, data: str | Path | None) -> dict[str, Any]:
+    if data is not None:
+        return {"data": str(data)}
+    if not recipe.live:
+        raise InputError(f"no data are given and those of {recipe.name} are not live: expected a dataset file")
+    counts = {"n_train": recipe.n_train, "n_test": recipe.n_test}
+    return {"data": f"{LIVE}{recipe.generator}", **counts, **recipe.parameters}
 
 
 def _one_line(error: ValidationError) -> str:

@@ -1,4 +1,4 @@
-"""One process or several: launching them with lightning-fabric, and what DDP and FSDP do to a model.
+"""One process or several: launching and interrupting them, with lightning-fabric, and what DDP and FSDP do to a model.
 
 `ddp` keeps a whole model in each process and averages gradients; `fsdp` also shards parameters, gradients and optimizer
 state (torch's fully_shard), on any device that the process group serves, gloo on CPU included. Under torchrun the
@@ -12,8 +12,9 @@ import multiprocessing
 import os
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, Literal
 
 from lightning_fabric import Fabric
@@ -26,6 +27,7 @@ from halfwave.models.recompute import blocks_of
 from halfwave.training.operator import Operator
 
 Strategy = Literal["auto", "ddp", "fsdp"]
+_CAUGHT = (signal.SIGINT, signal.SIGTERM)
 
 
 class WorkerError(InputError):
@@ -36,14 +38,16 @@ def under_torchrun() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
+def is_spawned(devices: int, strategy: Strategy) -> bool:
+    """Whether the processes of a run are started by this one, which then computes nothing itself."""
+    return not under_torchrun() and (devices != 1 or strategy != "auto")
+
+
 def launch(function: Callable[..., Any], accelerator: str, devices: int, strategy: Strategy, *arguments: Any) -> Any:
     """Call ``function(fabric, *arguments)`` in every process; returns what the first one returns."""
-    if under_torchrun():
-        fabric = _fabric(accelerator, int(os.environ["LOCAL_WORLD_SIZE"]), "ddp")
-        fabric.launch()
-        return function(fabric, *arguments)
-    if devices == 1 and strategy == "auto":
-        fabric = _fabric(accelerator, 1, "auto")
+    if not is_spawned(devices, strategy):
+        here = int(os.environ["LOCAL_WORLD_SIZE"]) if under_torchrun() else 1
+        fabric = _fabric(accelerator, here, "ddp" if under_torchrun() else "auto")
         fabric.launch()
         return function(fabric, *arguments)
     fabric = _fabric(accelerator, devices, "ddp_spawn")
@@ -76,12 +80,43 @@ def _signals_for_workers() -> Iterator[None]:
                 os.kill(worker.pid, signal.SIGKILL if asked else signal.SIGTERM)
         asked.append(number)
 
-    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, catch) for number in _CAUGHT}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class Interrupts(contextlib.AbstractContextManager["Interrupts"]):
+    """While active, SIGINT and SIGTERM ask the loop to save and stop by `requested`; a second SIGINT stops at once.
+
+    Outside the main thread signals are left as they are. A `worker` (one of several processes) ignores SIGINT: a
+    terminal sends it to all of them, and the parent passes one request on.
+    """
+
+    def __init__(self, worker: bool = False) -> None:
+        self.requested = False
+        self._worker = worker
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._catch) for number in _CAUGHT}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _catch(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self._worker:
+            return
+        if number == signal.SIGINT and self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
 
 
 def _killed(error: ProcessExitedException) -> str:

@@ -21,26 +21,15 @@ from halfwave.models import set_precision
 from halfwave.models.recompute import recompute_blocks
 from halfwave.models.settling import settle_stabilizers, settled_stabilizers
 from halfwave.precision import Policy
-from halfwave.training.clouds import Inputs, Targets, tensors_of
+from halfwave.training.batches import Batch
+from halfwave.training.clouds import Inputs
 from halfwave.training.config import TrainConfig
 from halfwave.training.devices import add_up, distribute, like, whole
 from halfwave.training.losses import Loss
 from halfwave.training.measures import StepMeasure, measure
 from halfwave.training.operator import Operator
-from halfwave.training.randomness import random_states, restore_random_states
+from halfwave.training.run_state import random_states, restore_random_states
 from halfwave.training.saving import load_tensors
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One process's share of a batch; `weight` 0 marks a sample that only fills an empty share."""
-
-    x: Inputs
-    y: Targets
-    weight: float = 1.0
-
-    def tensors(self) -> list[Tensor]:
-        return [*tensors_of(self.x), *tensors_of(self.y)]
 
 
 @dataclass(frozen=True)

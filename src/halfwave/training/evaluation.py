@@ -1,6 +1,6 @@
 """Relative L2 and H1 errors of a model on a split, in float32, at the split's resolution or a coarser one.
 
-Means are over the samples whose target is not zero (see `targets`). On point clouds L2 alone, the mean over geometries:
+Means are over the samples whose target is not zero (see `losses`). On point clouds L2 alone, the mean over geometries:
 H1 is not defined there.
 """
 
@@ -15,10 +15,8 @@ from torch import Tensor, nn
 
 from halfwave.domains import Domain
 from halfwave.errors import InputError
-from halfwave.training.clouds import Inputs, Targets
-from halfwave.training.losses import LOSSES, Loss, build_loss
-from halfwave.training.samples import Samples
-from halfwave.training.targets import floor_of, sizes_of
+from halfwave.training.batches import Batch, Samples
+from halfwave.training.losses import LOSSES, Loss, build_loss, floor_of, sizes_of
 
 _SIZE = "size"
 
@@ -61,12 +59,11 @@ def sample_errors(
     with torch.compiler.set_stance("force_eager"):
         for start in range(0, len(indices), batch_size):
             rows = list(indices[start : start + batch_size])
-            x, y = _coarser(split[rows], split.domain, resolution)
-            x, y = x.to(device), y.to(device)
-            prediction = model(x)
+            batch = _coarser(Batch(*split[rows]), split.domain, resolution).to(device)
+            prediction = model(batch.x)
             for name, loss in losses.items():
-                found[name][rows] = loss.per_sample(prediction, y).double().cpu()
-            found[_SIZE][rows] = sizes_of(y).double().cpu()
+                found[name][rows] = loss.per_sample(prediction, batch.y).double().cpu()
+            found[_SIZE][rows] = sizes_of(batch.y).double().cpu()
     model.train(was_training)
     return found
 
@@ -87,13 +84,12 @@ def reported_losses(domain: Domain) -> dict[str, Loss]:
     return {name: build_loss(name, domain) for name in (LOSSES if domain.has_grid else ("l2",))}
 
 
-def _coarser(batch: tuple[Inputs, Targets], domain: Domain, resolution: int | None) -> tuple[Inputs, Targets]:
-    x, y = batch
+def _coarser(batch: Batch, domain: Domain, resolution: int | None) -> Batch:
     if resolution is None:
         return batch
-    if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+    if not isinstance(batch.x, Tensor) or not isinstance(batch.y, Tensor):
         raise InputError(f"test resolution {resolution} is for fields on a grid: point clouds have none")
-    return resample(x, domain, resolution), resample(y, domain, resolution)
+    return Batch(resample(batch.x, domain, resolution), resample(batch.y, domain, resolution))
 
 
 def resample(fields: Tensor, domain: Domain, resolution: int) -> Tensor:

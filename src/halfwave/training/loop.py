@@ -11,21 +11,19 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from halfwave.display import Display
 from halfwave.models.settling import settle_for
 from halfwave.precision import Policy
-from halfwave.training.devices import add_up
-from halfwave.training.engine import Batch, Engine, Update
+from halfwave.training.batches import Batch, Samples, cut, epoch_order, share
+from halfwave.training.checkpointing import Keeper
+from halfwave.training.devices import Interrupts, add_up
+from halfwave.training.engine import Engine, Update
 from halfwave.training.evaluation import Errors, mean_errors, sample_errors
-from halfwave.training.interrupts import Interrupts
-from halfwave.training.keeper import Keeper
 from halfwave.training.measures import synchronize, take_allocator_peak
 from halfwave.training.nonfinite import NonFiniteError, diagnose, promote, safer
-from halfwave.training.order import cut, epoch_order, share
-from halfwave.training.position import Position
-from halfwave.training.progress import Display
 from halfwave.training.ranges import RangeMonitor
-from halfwave.training.records import Recorder, Row
-from halfwave.training.samples import Samples
+from halfwave.training.records import EpochMetrics, Recorder
+from halfwave.training.run_state import Position
 
 # Loss scaling halves its scale at every skipped step: after so many in a row it is 1e-15 of what it was.
 _SKIPS_IN_A_ROW = 50
@@ -168,8 +166,8 @@ class Loop:
     def _load(self, indices: Tensor) -> Batch:
         own = share(indices, self.fabric.global_rank, self.fabric.world_size)
         # Every process takes part in every exchange, so one without samples goes through the motions.
-        x, y = self.train[own if len(own) else indices[:1]]
-        return Batch(x.to(self.fabric.device), y.to(self.fabric.device), float(len(own) > 0))
+        pair = self.train[own if len(own) else indices[:1]]
+        return Batch(*pair, weight=float(len(own) > 0)).to(self.fabric.device)
 
     def _accept(self, update: Update, group: list[Tensor]) -> bool:
         """True to go on with the next batch, False to take this one again under a safer policy."""
@@ -236,7 +234,7 @@ class Loop:
         if self._status() != "running" or (position.epoch % config.checkpoint_every == 0 and self.keeper.affordable()):
             self._checkpoint()
         self.recorder.add(position.rows, self.monitor.rows())
-        self.display.epoch(row, self._done)
+        self.display.epoch(str(row), self._done)
 
     def _say_zeros(self, split: str, zeros: int, samples: int) -> None:
         """Once for each split: its errors are not those of all of its samples."""
@@ -250,28 +248,28 @@ class Loop:
         totals = add_up(self.fabric, torch.stack(list(found.values()))).cpu()
         return mean_errors(dict(zip(found, totals, strict=True)))
 
-    def _row(self, errors: Errors | None) -> Row:
+    def _row(self, errors: Errors | None) -> EpochMetrics:
         position = self.position
         means = {} if errors is None else errors.means
         peak, activation, _ = position.measured.get(self._policy.name, (None, None, None))
-        return {
-            "epoch": position.epoch + 1,
-            "step": position.step,
-            "phase": position.phase,
-            "policy": self._policy.name,
-            "train_loss": position.mean_loss,
-            "test_l2": means.get("l2"),
-            "test_h1": means.get("h1"),
-            "learning_rate": self.engine.learning_rate(position.step),
-            "loss_scale": self.engine.loss_scale,
-            "skipped_steps": position.skipped,
-            "seconds": position.seconds,
-            "samples_per_second": self.recorder.take_rate(),
-            "peak_memory_bytes": peak,
-            "activation_bytes": activation,
-            "allocator_peak_bytes": take_allocator_peak(self.fabric.device),
-            "zero_targets": None if errors is None else errors.zero_targets,
-        }
+        return EpochMetrics(
+            epoch=position.epoch + 1,
+            step=position.step,
+            phase=position.phase,
+            policy=self._policy.name,
+            train_loss=position.mean_loss,
+            test_l2=means.get("l2"),
+            test_h1=means.get("h1"),
+            learning_rate=self.engine.learning_rate(position.step),
+            loss_scale=self.engine.loss_scale,
+            skipped_steps=position.skipped,
+            seconds=position.seconds,
+            samples_per_second=self.recorder.take_rate(),
+            peak_memory_bytes=peak,
+            activation_bytes=activation,
+            allocator_peak_bytes=take_allocator_peak(self.fabric.device),
+            zero_targets=None if errors is None else errors.zero_targets,
+        )
 
     def finish(self) -> dict[str, dict[str, float]]:
         """Leave the operator as it stands, for `halfwave.load`; errors at the test resolutions asked for."""

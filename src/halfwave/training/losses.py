@@ -8,8 +8,12 @@ channel on a unit box these are neuraloperator's ``LpLoss(p=2)`` and ``H1Loss`` 
 factor of w cancels, so quadrature weights, cell areas and their normalised forms all give the same figure.
 
 Errors have no units: a field is divided by a power of two near its largest value before squares are summed, so that
-fields from 1e-30 to 1e30 give the same numbers, bit for bit where the factor between them is a power of two. A target
-that counts as zero (see `targets`; `floor` is in the units of y) has error 0 and no gradient.
+fields from 1e-30 to 1e30 give the same numbers, bit for bit where the factor between them is a power of two.
+
+A relative error says nothing about a target that is zero, or zero but for rounding. The size of a target is max|y|, in
+its own units. It counts as zero when its size is not above a `floor`: `ZERO` times the root mean square of the sizes of
+its split, which is what float32 does not resolve at the scale of the data. Such samples have error 0 and no gradient,
+are left out of every mean and counted apart. The rule has no units: data times any factor have the same zero targets.
 """
 
 from __future__ import annotations
@@ -25,10 +29,13 @@ from torch import Tensor
 from halfwave.domains import Domain
 from halfwave.errors import InputError
 from halfwave.models import unpack_points
-from halfwave.training.clouds import Pressures
-from halfwave.training.targets import largest, sizes_of
+from halfwave.training.batches import Samples
+from halfwave.training.clouds import Pressures, Targets
 
 LOSSES = ("l2", "h1")
+ZERO = torch.finfo(torch.float32).eps
+_LOOK = 8
+"""Samples, spread over a split, from which the trainer takes the scale of its loss."""
 
 
 class Loss(Protocol):
@@ -119,6 +126,34 @@ def build_loss(name: str, domain: Domain, floor: float = 0.0, by_area: bool = Fa
     if name != "l2":
         raise InputError(f"loss {name!r} is not defined on point clouds: expected l2")
     return CloudL2(by_area, floor)
+
+
+def largest(values: Tensor) -> Tensor:
+    """max|v| of each sample: (B, ...) -> (B,), float32 or wider."""
+    return torch.linalg.vector_norm(values.detach(), math.inf, dim=tuple(range(1, values.ndim)))
+
+
+def sizes_of(target: Targets) -> Tensor:
+    """max|y| of each sample of a batch, (B,)."""
+    if isinstance(target, Tensor):
+        return largest(target)
+    return torch.cat([largest(values[None]) for values in unpack_points(target.values, target.offsets)])
+
+
+def floor_of(sizes: Tensor) -> float:
+    """The size up to which a target counts as zero, from the sizes of a split or of a part of it."""
+    return ZERO * float(sizes.double().square().mean().sqrt())
+
+
+def find_floor(samples: Samples, split: str) -> float:
+    """`floor_of` a few samples that are spread over a split; InputError when all targets of the split are zero."""
+    spread = torch.linspace(0, len(samples) - 1, min(_LOOK, len(samples))).long().unique().tolist()
+    rest = (list(range(start, min(start + _LOOK, len(samples)))) for start in range(0, len(samples), _LOOK))
+    for indices in (spread, *rest):
+        floor = floor_of(sizes_of(samples[indices][1]))
+        if floor > 0:
+            return floor
+    raise InputError(f"all targets are zero in the {split} split: a relative error is not defined")
 
 
 def _relative(prediction: Tensor, target: Tensor, norm: Callable[[Tensor], Tensor], floor: float) -> Tensor:

@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from halfwave.data import Normalizer
 from halfwave.numerics import at_least_fp32
-from halfwave.training.cloud_encoder import CloudEncoder
-from halfwave.training.clouds import Clouds, Inputs
+from halfwave.training.clouds import CloudEncoder, Clouds, Inputs
 
 
 class Operator(nn.Module):

@@ -18,12 +18,11 @@ from halfwave.errors import InputError
 from halfwave.models import GINO, MODELS, NeuralOperator, build_model
 from halfwave.models.graph_cache import GraphCache
 from halfwave.recipes import paper_setting
-from halfwave.training.cloud_encoder import find_features, fit_clouds
-from halfwave.training.cloud_samples import CloudSamples
+from halfwave.training.batches import InMemory, Samples
+from halfwave.training.clouds import CloudSamples, find_features, fit_clouds
 from halfwave.training.config import LIVE, TrainConfig
 from halfwave.training.losses import Loss, build_loss
 from halfwave.training.operator import Operator
-from halfwave.training.samples import InMemory, Samples
 
 AnyDataset = Dataset | PointDataset
 LATENT_RESOLUTION = 16
@@ -42,7 +41,7 @@ class Problem(Protocol):
         """Arguments of the model, channels filled in from the data."""
         ...
 
-    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool) -> Operator:
+    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool = True) -> Operator:
         """The model with what is fitted on the train split; without `fit`, one that only shows that the model runs."""
         ...
 
@@ -76,7 +75,7 @@ class GridProblem:
     def model_arguments(self, config: TrainConfig) -> dict[str, Any]:
         return config.model_arguments(self.dataset.in_channels, self.dataset.out_channels)
 
-    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool) -> Operator:
+    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool = True) -> Operator:
         normalizers = fit_normalizers(self.dataset.train) if config.normalise and fit else (None, None)
         return Operator(model, *normalizers)
 
@@ -110,9 +109,9 @@ class CloudProblem:
         latent = {"latent_feature_channels": 1 + len(config.features)}
         return latent | config.model_arguments(in_channels=3, out_channels=1)
 
-    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool) -> Operator:
-        if config.graph_cache is not None:
-            cast(GINO, model).cache = GraphCache(config.graph_cache << 20)
+    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool = True) -> Operator:
+        # A new one each time: neighbourhoods in the box of one sample are of no use in that of all.
+        cast(GINO, model).cache = GraphCache() if config.graph_cache is None else GraphCache(config.graph_cache << 20)
         features = find_features(self.dataset, config.features)
         samples = self.dataset.train if fit else [self.dataset.train[0]]
         encoder, normalizer = fit_clouds(samples, _latent(config), features)
@@ -150,14 +149,18 @@ def open_data(config: TrainConfig) -> AnyDataset:
     return live_dataset(generator, n_train=n_train, n_test=n_test)
 
 
-def build_operator(config: TrainConfig, dataset: AnyDataset, fit: bool = True) -> Operator:
-    """The untrained model of a config with the normalizers of a dataset's train split (not fitted without `fit`)."""
-    problem = problem_of(dataset)
+def build_network(config: TrainConfig, problem: Problem) -> NeuralOperator:
+    """The untrained model of a config, with the channels of the problem."""
     try:
-        model = build_model(config.model, problem.model_arguments(config))
+        return build_model(config.model, problem.model_arguments(config))
     except (TypeError, ValueError) as error:
         raise InputError(f"{config.model} cannot be built: {error}") from error
-    return problem.operator(config, model, fit)
+
+
+def build_operator(config: TrainConfig, dataset: AnyDataset) -> Operator:
+    """The untrained model of a config with the normalizers of a dataset's train split."""
+    problem = problem_of(dataset)
+    return problem.operator(config, build_network(config, problem))
 
 
 def is_point_model(name: str) -> bool:

@@ -1,128 +1,134 @@
-"""The record of a run: config.json, metrics.csv and TensorBoard events."""
+"""The record of a run, epoch by epoch and at its end: metrics.csv, TensorBoard events and summary.json.
+
+The names of all figures stand here: the fields of `EpochMetrics` are the columns of metrics.csv, those of `RunResult`
+the entries of summary.json.
+"""
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from halfwave.data.placement import Placement
 from halfwave.errors import InputError
-from halfwave.files import read_json, write_csv, write_json
-from halfwave.training.config import TrainConfig, read_config
-from halfwave.training.environment import describe_environment
-
-COLUMNS = (
-    "epoch", "step", "phase", "policy", "train_loss", "test_l2", "test_h1", "learning_rate", "loss_scale",
-    "skipped_steps", "seconds", "samples_per_second", "peak_memory_bytes", "activation_bytes",
-    "allocator_peak_bytes", "zero_targets",
-)  # fmt: skip
+from halfwave.files import read_csv, read_json, write_csv, write_json
 
 Row = dict[str, Any]
-_WHOLE = 1 << 30
-_BLOCKS = 256
+"""A row of metrics.csv as it is read back."""
+SUMMARY = "summary.json"
 
 
-def is_started(run_dir: Path) -> bool:
-    """True when a run directory holds something that would be lost: a checkpoint or a result."""
-    return any((run_dir / "state").glob("at-*")) or (run_dir / "summary.json").exists()
+@dataclass(frozen=True)
+class EpochMetrics:
+    """One row of metrics.csv, written at the end of an epoch; None is an empty cell: not measured in this epoch."""
+
+    epoch: int
+    step: int
+    """Updates so far."""
+    phase: int
+    policy: str
+    train_loss: float
+    test_l2: float | None
+    test_h1: float | None
+    learning_rate: float
+    loss_scale: float | None
+    skipped_steps: int
+    seconds: float
+    samples_per_second: float | None
+    peak_memory_bytes: int | None
+    activation_bytes: int | None
+    allocator_peak_bytes: int | None
+    zero_targets: int | None = None
+    """Test samples that are left out of the errors; checkpoints of older versions have no such entry."""
+
+    def __str__(self) -> str:
+        """The line of a log."""
+        tests = {"test l2": self.test_l2, "test h1": self.test_h1}
+        errors = "".join(f"  {name} {error:.4g}" for name, error in tests.items() if error is not None)
+        rate = "" if self.samples_per_second is None else f"  {self.samples_per_second:.4g} samples/s"
+        return (
+            f"epoch {self.epoch:>3}  {self.policy:<5}  train loss {self.train_loss:.4g}{errors}"
+            f"  lr {self.learning_rate:.2g}{rate}"
+        )
 
 
-def start_record(run_dir: Path, config: TrainConfig, placement: Placement) -> None:
-    """Write config.json of a new run, or check that a resumed one has the same settings and the same data."""
-    path = run_dir / "config.json"
-    fingerprint = fingerprint_data(config)
-    if not is_started(run_dir):
-        _check_free(run_dir)
-        record = {"config": config.to_dict(), "data": fingerprint, "domain": placement.to_dict()}
-        write_json(path, {**record, "environment": describe_environment()})
-        return
-    changed = config.differences(read_config(path))
-    if changed:
-        raise InputError(f"{run_dir} holds a run with other settings ({'; '.join(changed)}): use another directory")
-    if read_json(path).get("data") != fingerprint:
-        raise InputError(f"{config.data} is not the file that {run_dir} was trained on: use another directory")
+@dataclass(frozen=True)
+class RunResult:
+    """Figures of a run, as its summary.json has them; `status` is finished, early (stopped) or interrupted."""
+
+    status: str
+    epochs: int
+    l2: float | None
+    h1: float | None
+    train_loss: float | None
+    samples_per_second: float | None
+    peak_memory_bytes: int | None
+    activation_bytes: int | None
+    resolutions: dict[str, dict[str, float]]
+    """Test errors {"l2", "h1"} at each of the config's test resolutions."""
+    run_dir: str
+    zero_targets: int = 0
+    """Test samples that are left out of l2 and h1, as their target is zero."""
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows of metrics.csv."""
+        return read_metrics(self.run_dir)
+
+    @classmethod
+    def of(
+        cls, status: str, rows: Sequence[EpochMetrics], resolutions: dict[str, dict[str, float]], run_dir: Path
+    ) -> RunResult:
+        """The test errors of the last evaluation, the median rate, the largest memory of these epochs."""
+        tested = [row for row in rows if row.test_l2 is not None]
+        rates = sorted(row.samples_per_second for row in rows if row.samples_per_second is not None)
+        return cls(
+            status=status,
+            epochs=len(rows),
+            l2=tested[-1].test_l2 if tested else None,
+            h1=tested[-1].test_h1 if tested else None,
+            train_loss=rows[-1].train_loss if rows else None,
+            samples_per_second=rates[len(rates) // 2] if rates else None,
+            peak_memory_bytes=_largest(row.peak_memory_bytes for row in rows),
+            activation_bytes=_largest(row.activation_bytes for row in rows),
+            resolutions=resolutions,
+            run_dir=str(run_dir),
+            zero_targets=(tested[-1].zero_targets or 0) if tested else 0,
+        )
+
+    def write(self) -> None:
+        """Leave summary.json in the run directory, whose place it does not repeat."""
+        values = {name: value for name, value in asdict(self).items() if name != "run_dir"}
+        write_json(Path(self.run_dir) / SUMMARY, values)
 
 
-def _check_free(run_dir: Path) -> None:
-    """InputError where a new run would overwrite a file that is not of a run, such as another program's config.json."""
-    taken = [name for name in ("config.json", "metrics.csv", "model.safetensors") if (run_dir / name).exists()]
-    if taken and not _is_record(run_dir / "config.json"):
-        raise InputError(f"{run_dir} holds a {taken[0]} that is not of a run: use another directory")
+FIGURES = tuple(field.name for field in fields(RunResult) if str(field.type).endswith("| None"))
+"""Numbers of a result that several seeds have a mean of: those that may be unknown."""
 
 
-def _is_record(path: Path) -> bool:
-    """Whether it is the config.json of a run, which was stopped before its first checkpoint."""
+def read_result(run_dir: Path) -> RunResult:
+    """The result that a run directory holds."""
     try:
-        found = read_json(path)
-    except InputError:
-        return False
-    return isinstance(found, dict) and {"config", "data", "environment"} <= found.keys()
+        return RunResult(**read_json(run_dir / SUMMARY), run_dir=str(run_dir))
+    except TypeError as error:
+        raise InputError(f"{run_dir / SUMMARY} is not the summary of a run: {error}") from error
 
 
-def fingerprint_data(config: TrainConfig) -> dict[str, Any]:
-    """What tells this data from other data: of files their content; live data is what its name says."""
-    if config.is_live:
-        return {"live": config.data}
-    test = {} if config.test_data is None else {"test": fingerprint_path(config.test_data)}
-    return {**fingerprint_path(config.data), **test}
-
-
-def fingerprint_path(path: str | Path) -> dict[str, Any]:
-    """Of a file, or of all files of a directory with their names."""
-    path = Path(path)
-    if not path.is_dir():
-        return fingerprint_file(path)
-    digest, size = hashlib.sha256(), 0
-    for file in sorted(f for f in path.rglob("*") if f.is_file()):
-        found = fingerprint_file(file)
-        digest.update(f"{file.relative_to(path).as_posix()} {found['sha256']}\n".encode())
-        size += found["bytes"]
-    return {"bytes": size, "sha256": digest.hexdigest()}
-
-
-def fingerprint_file(path: str | Path) -> dict[str, Any]:
-    """Size and SHA-256: of the whole content up to 1 GiB, beyond that of 256 blocks of 1 MiB spread over it."""
-    try:
-        with open(path, "rb") as file:
-            size = file.seek(0, io.SEEK_END)
-            digest = hashlib.sha256()
-            count = 1 if size <= _WHOLE else _BLOCKS
-            length = size if size <= _WHOLE else 1 << 20
-            for i in range(count):
-                file.seek((size - length) * i // max(1, count - 1))
-                digest.update(file.read(length))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    return {"bytes": size, "sha256": digest.hexdigest()}
-
-
-def write_metrics(run_dir: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_metrics(run_dir: Path, rows: Iterable[EpochMetrics]) -> None:
     """metrics.csv as a whole: the rows are in every checkpoint, so a resumed run neither loses nor doubles one."""
-    write_csv(run_dir / "metrics.csv", COLUMNS, rows)
+    columns = tuple(field.name for field in fields(EpochMetrics))
+    write_csv(run_dir / "metrics.csv", columns, (asdict(row) for row in rows))
 
 
 def read_metrics(run_dir: str | Path) -> list[Row]:
     """The rows of metrics.csv, numbers as numbers and empty cells as None."""
-    path = Path(run_dir) / "metrics.csv"
-    try:
-        with open(path, newline="", encoding="utf-8") as file:
-            return [{name: _number(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    return read_csv(Path(run_dir) / "metrics.csv")
 
 
-def _number(cell: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(cell)
-        except ValueError:
-            continue
-    return cell or None
+def _largest(values: Iterable[int | None]) -> int | None:
+    return max((value or 0 for value in values), default=0) or None
 
 
 class Recorder:
@@ -136,27 +142,27 @@ class Recorder:
         self._times: list[float] = []  # seconds per sample
         self._board: Any = None
 
-    def begin(self, rows: Sequence[Row]) -> None:
+    def begin(self, rows: Sequence[EpochMetrics]) -> None:
         """Start, or go on after `rows`: what was written beyond them is of epochs that will be run again."""
         if not self.writes:
             return
-        # Imported here: it costs a second, and only the process that writes needs it.
+        # Imported here: only the process that writes needs it.
         from torch.utils.tensorboard import SummaryWriter
 
         write_metrics(self.run_dir, rows)
-        purge = rows[-1]["epoch"] + 1 if rows else None
+        purge = rows[-1].epoch + 1 if rows else None
         self._board = SummaryWriter(str(self.run_dir), purge_step=purge)
 
-    def add(self, rows: Sequence[Row], ranges: Sequence[Mapping[str, Any]]) -> None:
+    def add(self, rows: Sequence[EpochMetrics], ranges: Sequence[Mapping[str, Any]]) -> None:
         """The rows so far, the last of them new, and the ranges seen so far, if they are monitored."""
         if not self.writes:
             return
         write_metrics(self.run_dir, rows)
         if ranges:
             write_csv(self.run_dir / "ranges.csv", tuple(ranges[0]), ranges)
-        for name, value in rows[-1].items():
+        for name, value in asdict(rows[-1]).items():
             if name != "epoch" and isinstance(value, (int, float)):
-                self._board.add_scalar(name, value, rows[-1]["epoch"])
+                self._board.add_scalar(name, value, rows[-1].epoch)
 
     def close(self) -> None:
         if self._board is not None:

@@ -19,10 +19,10 @@ from halfwave.errors import InputError
 from halfwave.models import MODELS, build_model, set_precision
 from halfwave.models.settling import settle_stabilizers, settled_stabilizers
 from halfwave.precision import Policy
-from halfwave.training.cloud_encoder import CloudEncoder
+from halfwave.training.clouds import CloudEncoder
 from halfwave.training.devices import like, whole
-from halfwave.training.environment import library_version
 from halfwave.training.operator import Operator
+from halfwave.training.run_directory import library_version
 from halfwave.training.sealed import read_sealed, write_sealed
 
 KIND = "model"

@@ -13,53 +13,57 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import asdict, dataclass
+import statistics
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 
+from halfwave.display import Display
 from halfwave.errors import InputError
-from halfwave.files import check_no_input, make_directory, read_json, write_json
-from halfwave.models import MODELS, set_precision
+from halfwave.files import check_no_input, make_directory, write_json
+from halfwave.models import MODELS, NeuralOperator, set_precision
+from halfwave.models.settling import trial_run
+from halfwave.report.curves import draw_curves
+from halfwave.training.checkpointing import Keeper
 from halfwave.training.config import TrainConfig
-from halfwave.training.curves import draw_curves
-from halfwave.training.devices import launch
-from halfwave.training.directory import claimed
+from halfwave.training.devices import is_spawned, launch
 from halfwave.training.engine import Engine
-from halfwave.training.keeper import Keeper
 from halfwave.training.loop import Loop
-from halfwave.training.position import Position
-from halfwave.training.problem import AnyDataset, build_operator, open_data, problem_of
-from halfwave.training.progress import Display
-from halfwave.training.randomness import seed_all
-from halfwave.training.records import Row, is_started, read_metrics, start_record
-from halfwave.training.targets import find_floor
+from halfwave.training.losses import find_floor
+from halfwave.training.problem import AnyDataset, Problem, build_network, open_data, problem_of
+from halfwave.training.records import FIGURES, SUMMARY, RunResult, read_result
+from halfwave.training.run_directory import claimed, is_started, start_record
+from halfwave.training.run_state import seed_all
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """Figures of a run, as its summary.json has them; `status` is finished, early (stopped) or interrupted."""
+class Job:
+    """A config with its dataset opened and its model built, each when it is needed and once in a process.
 
-    status: str
-    epochs: int
-    l2: float | None
-    h1: float | None
-    train_loss: float | None
-    samples_per_second: float | None
-    peak_memory_bytes: int | None
-    activation_bytes: int | None
-    resolutions: dict[str, dict[str, float]]
-    """Test errors {"l2", "h1"} at each of the config's test resolutions."""
-    run_dir: str
-    zero_targets: int = 0
-    """Test samples that are left out of l2 and h1, as their target is zero."""
+    To another process it goes as its config, to be opened and built there.
+    """
 
-    @property
-    def rows(self) -> list[Row]:
-        """The rows of metrics.csv."""
-        return read_metrics(self.run_dir)
+    def __init__(self, config: TrainConfig) -> None:
+        self.config = config
+
+    def __reduce__(self) -> tuple[type[Job], tuple[TrainConfig]]:
+        return Job, (self.config,)
+
+    @cached_property
+    def dataset(self) -> AnyDataset:
+        return open_data(self.config)
+
+    @cached_property
+    def problem(self) -> Problem:
+        return problem_of(self.dataset)
+
+    @cached_property
+    def model(self) -> NeuralOperator:
+        """From the config's seed; from here on the random numbers are those of the run."""
+        seed_all(self.config.seed)
+        return build_network(self.config, self.problem)
 
 
 def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> RunResult:
@@ -70,28 +74,31 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
     """
     run_dir = Path(run_dir)
     check_no_input(run_dir, *(path for path in (config.data, config.test_data) if path is not None))
-    dataset = open_data(config)
-    check_config(config, dataset)
+    job = Job(config)
+    check_config(job)
     if not is_started(run_dir):
-        check_model(config, dataset)
+        check_model(job)
     make_directory(run_dir)
     # Under torchrun every process is here: the first one holds the directory and writes, for all.
     first = os.environ.get("RANK", "0") == "0"
     with claimed(run_dir) if first else contextlib.nullcontext():
         if first:
-            start_record(run_dir, config, dataset.placement)
+            start_record(run_dir, config, job.dataset.placement)
         finished = _finished(run_dir)
         if finished is not None:
             return finished
-        launch(_train, config.accelerator, config.devices, config.strategy, config, run_dir, quiet)
-        return _read_result(run_dir)
+        if is_spawned(config.devices, config.strategy):
+            job = Job(config)  # the model that was checked is freed: each worker has one of its own
+        launch(_train, config.accelerator, config.devices, config.strategy, job, run_dir, quiet)
+        return read_result(run_dir)
 
 
-def check_config(config: TrainConfig, dataset: AnyDataset) -> None:
+def check_config(job: Job) -> None:
     """InputError for settings that cannot be honoured together, on this data; nothing is built yet."""
+    config, problem = job.config, job.problem
     if config.model not in MODELS:
         raise InputError(f"unknown model {config.model!r}: expected one of {', '.join(MODELS)}")
-    problem_of(dataset).check(config)
+    problem.check(config)
     config.build_schedule()
     for option in ("compile", "loss_scaling"):
         if config.strategy == "fsdp" and getattr(config, option):
@@ -100,29 +107,28 @@ def check_config(config: TrainConfig, dataset: AnyDataset) -> None:
         raise InputError("monitor looks at every layer and compile fuses them: expected one of the two")
 
 
-def check_model(config: TrainConfig, dataset: AnyDataset) -> None:
-    """InputError unless the config's model can be built and applied to a sample."""
-    config = config.model_copy(update={"in_memory": False})  # one sample is enough
-    operator = build_operator(config, dataset, fit=False)
+def check_model(job: Job) -> None:
+    """InputError unless the config's model can be built and applied to a sample; it is as before afterwards."""
+    config = job.config.model_copy(update={"in_memory": False})  # one sample is enough
+    operator = job.problem.operator(config, job.model, fit=False)
     for _, policy in config.build_schedule().phases:
         try:
-            set_precision(operator.model, policy)
+            set_precision(job.model, policy)
         except ValueError as error:
             raise InputError(f"{config.model} cannot run in precision {config.precision}: {error}") from error
-    x, _ = problem_of(dataset).samples(config, operator)[0][[0]]
+    x, _ = job.problem.samples(config, operator)[0][[0]]
     try:
-        with torch.no_grad():
+        with trial_run(job.model), torch.random.fork_rng(devices=[]), torch.no_grad():
             operator(x)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise InputError(f"{config.model} cannot be applied to {dataset.path}: {str(error).splitlines()[0]}") from error
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{config.model} cannot be applied to {job.dataset.path}: {reason}") from error
 
 
-def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> None:
+def _train(fabric: Fabric, job: Job, run_dir: Path, quiet: bool) -> None:
     """The whole run, in one of its processes; the first one leaves summary.json."""
-    dataset = open_data(config)
-    problem = problem_of(dataset)
-    seed_all(config.seed)
-    operator = build_operator(config, dataset)
+    config, dataset, problem = job.config, job.dataset, job.problem
+    operator = problem.operator(config, job.model)
     train_split, test_split = problem.samples(config, operator)
     batches = -(-len(train_split) // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
@@ -139,38 +145,36 @@ def _train(fabric: Fabric, config: TrainConfig, run_dir: Path, quiet: bool) -> N
         resolutions = loop.finish()
     if fabric.is_global_zero:
         draw_curves(run_dir)
-        values = asdict(summarise(position, run_dir, resolutions))
-        write_json(run_dir / "summary.json", {k: v for k, v in values.items() if k != "run_dir"})
+        RunResult.of(position.status, position.rows, resolutions, run_dir).write()
     fabric.barrier()
 
 
-def summarise(position: Position, run_dir: Path, resolutions: dict[str, dict[str, float]]) -> RunResult:
-    """The result of a run: test errors of the last evaluation, the median rate, the largest memory."""
-    rows: list[dict[str, Any]] = position.rows
-    tested = [row for row in rows if row["test_l2"] is not None]
-    rates = sorted(row["samples_per_second"] for row in rows if row["samples_per_second"] is not None)
-    return RunResult(
-        status=position.status,
-        epochs=position.epoch,
-        l2=tested[-1]["test_l2"] if tested else None,
-        h1=tested[-1]["test_h1"] if tested else None,
-        train_loss=rows[-1]["train_loss"] if rows else None,
-        samples_per_second=rates[len(rates) // 2] if rates else None,
-        peak_memory_bytes=max((row["peak_memory_bytes"] or 0 for row in rows), default=0) or None,
-        activation_bytes=max((row["activation_bytes"] or 0 for row in rows), default=0) or None,
-        resolutions=resolutions,
-        run_dir=str(run_dir),
-        zero_targets=(tested[-1].get("zero_targets") or 0) if tested else 0,
-    )
-
-
 def _finished(run_dir: Path) -> RunResult | None:
-    result = _read_result(run_dir) if (run_dir / "summary.json").exists() else None
+    result = read_result(run_dir) if (run_dir / SUMMARY).exists() else None
     return result if result is not None and result.status != "interrupted" else None
 
 
-def _read_result(run_dir: Path) -> RunResult:
-    try:
-        return RunResult(**read_json(run_dir / "summary.json"), run_dir=str(run_dir))
-    except TypeError as error:
-        raise InputError(f"{run_dir / 'summary.json'} is not the summary of a run: {error}") from error
+def train_seeds(config: TrainConfig, run_dir: str | Path, seeds: int, *, quiet: bool = False) -> dict[str, Any]:
+    """The same run from several seeds, from the config's on, in ``run_dir/seed-N``; a finished one is not run again.
+
+    Returns, and writes to ``run_dir/summary.json``, {"seeds": [...], figure: {"mean", "std", "values"}}; the standard
+    deviation is that of the sample, 0 for one seed. Stops after a run that was interrupted.
+    """
+    if seeds < 1:
+        raise InputError(f"seeds must be at least 1, got {seeds}")
+    numbers = range(config.seed, config.seed + seeds)
+    results = []
+    for seed in numbers:
+        results.append(train(config.model_copy(update={"seed": seed}), Path(run_dir) / f"seed-{seed}", quiet=quiet))
+        if results[-1].status == "interrupted":
+            return {"status": "interrupted", "seeds": list(numbers)[: len(results)]}
+    summary = {"status": "finished", "seeds": list(numbers), **{f: _spread(results, f) for f in FIGURES}}
+    write_json(Path(run_dir) / SUMMARY, summary)
+    return summary
+
+
+def _spread(results: list[RunResult], figure: str) -> dict[str, Any]:
+    values = [getattr(result, figure) for result in results]
+    known = [float(value) for value in values if value is not None]
+    mean = statistics.fmean(known) if known else None
+    return {"mean": mean, "std": statistics.stdev(known) if len(known) > 1 else 0.0, "values": values}

@@ -10,16 +10,15 @@ from torch import Tensor
 from halfwave.data import PointSample, PointSplit
 from halfwave.data.dataset import resolve_index
 from halfwave.domains import Cloud
-from halfwave.training.cloud_encoder import CloudEncoder
-from halfwave.training.clouds import Clouds, Pressures
+from halfwave.training.clouds.encoder import CloudEncoder
+from halfwave.training.clouds.packed import Clouds, Pressures
 
 
 class CloudSamples:
     """Batches of a split: `samples[[3, 0]]` is (Clouds, Pressures) of two geometries.
 
-    The distance field of a geometry is computed the first time it is asked for, and kept: it costs more than a
-    training step, and 1 MB on a latent grid of 64 points a side. With `in_memory` the clouds are kept too, all read
-    (and so checked) now.
+    The distance field of a geometry is computed the first time it is asked for, and kept: 1 MB on a latent grid of 64
+    points a side. With `in_memory` the clouds are kept too, all read (and so checked) now.
     """
 
     def __init__(self, split: PointSplit, encoder: CloudEncoder, in_memory: bool = False) -> None:

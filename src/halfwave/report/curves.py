@@ -9,8 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from halfwave.files import written_aside
-from halfwave.training.records import Row, read_metrics
+from halfwave.files import read_csv, written_aside
 
 _LINES = (("train_loss", "train loss", "0.4"), ("test_l2", "test L2", "C0"), ("test_h1", "test H1", "C3"))
 _SHADES = ("0.93", "1.0")
@@ -18,7 +17,7 @@ _SHADES = ("0.93", "1.0")
 
 def draw_curves(run_dir: str | Path) -> Path:
     """Write ``curves.png`` into a run directory: losses and errors by epoch, the precision policies as bands."""
-    rows = read_metrics(run_dir)
+    rows = read_csv(Path(run_dir) / "metrics.csv")
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     for column, label, color in _LINES:
@@ -33,7 +32,7 @@ def draw_curves(run_dir: str | Path) -> Path:
     return path
 
 
-def _draw_policies(axes: Axes, rows: list[Row]) -> None:
+def _draw_policies(axes: Axes, rows: list[dict[str, Any]]) -> None:
     def policy(row: dict[str, Any]) -> str:
         return str(row["policy"])
 

@@ -1,12 +1,17 @@
-"""Where a run is: everything of its state that is not a tensor, as one JSON object."""
+"""The state of a run beside its tensors: where it is, as one JSON object, and the random states of its process."""
 
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from halfwave.training.records import Row
+import numpy as np
+import torch
+from torch import Tensor
+
+from halfwave.training.records import EpochMetrics
 
 
 @dataclass
@@ -39,7 +44,7 @@ class Position:
     stale: int = 0
     """Evaluations since the best."""
     status: str = "running"
-    rows: list[Row] = field(default_factory=list)
+    rows: list[EpochMetrics] = field(default_factory=list)
 
     def start_epoch(self) -> None:
         """Close the epoch: the next one begins at its first batch, with empty sums."""
@@ -65,4 +70,35 @@ class Position:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Position:
-        return cls(**values)
+        return cls(**{**values, "rows": [EpochMetrics(**row) for row in values["rows"]]})
+
+
+def seed_all(seed: int) -> None:
+    """Seed torch (every device), numpy and Python."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002  the global generator is what third-party code draws from
+    random.seed(seed)
+
+
+def random_states() -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Everything that decides the next random numbers of this process."""
+    tensors = {"torch": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        tensors |= {f"cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
+    name, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)  # noqa: NPY002
+    version, internal, gauss_next = random.getstate()
+    return tensors, {
+        "numpy": [name, np.asarray(keys).tolist(), position, has_gauss, gauss],
+        "python": [version, list(internal), gauss_next],
+    }
+
+
+def restore_random_states(tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    torch.set_rng_state(tensors["torch"])
+    for i in range(torch.cuda.device_count()):
+        if f"cuda{i}" in tensors:  # a run may move to a machine with other devices
+            torch.cuda.set_rng_state(tensors[f"cuda{i}"], i)
+    name, keys, *rest = values["numpy"]
+    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002
+    version, internal, gauss_next = values["python"]
+    random.setstate((version, tuple(internal), gauss_next))

@@ -1,12 +1,11 @@
-"""What a person sees of a run: a live bar on a terminal, one line per epoch in a log file, nothing when quiet."""
+"""What a person sees of long work: a live bar on a terminal, lines in a log file, nothing when quiet."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,16 +13,51 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 _LOG_EVERY = 60.0  # seconds between lines within an epoch, in a log file
 
 
+def _bar(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, refresh_per_second=4)
+
+
+@contextmanager
+def progress_of(what: str, console: Console) -> Iterator[Callable[[int, int], None]]:
+    """A callback (done, total) that draws a bar with rate and remaining time, or lines in a log file."""
+    if not console.is_terminal:
+        yield _line_progress(what, console)
+        return
+    with _bar(console) as bar:
+        task = bar.add_task(what, total=None)
+
+        def update(done: int, total: int) -> None:
+            speed = bar.tasks[0].speed
+            rate = f"  {speed:.3g}/s" if speed else ""
+            bar.update(task, completed=done, total=total, description=f"{what}{rate}")
+
+        yield update
+
+
+def _line_progress(what: str, console: Console) -> Callable[[int, int], None]:
+    """A line for each tenth of the work: a log file has no use for a moving bar."""
+    shown = -1
+
+    def update(done: int, total: int) -> None:
+        nonlocal shown
+        tenth = 10 * done // max(total, 1)
+        if tenth > shown:
+            shown = tenth
+            console.print(f"{what}: {done}/{total}", soft_wrap=True, markup=False)
+
+    return update
+
+
 class Display(AbstractContextManager["Display"]):
-    """Progress of `total` batches, on standard error, so that standard output stays for results."""
+    """Progress of a training of `total` batches, on standard error, so that standard output stays for results."""
 
     def __init__(self, total: int, quiet: bool = False, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, quiet=quiet, highlight=False)
         self.total, self._started, self._begun, self._logged = total, time.monotonic(), 0, time.monotonic()
         self._bar: Progress | None = None
         if self.console.is_terminal and not quiet:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self._bar = Progress(*columns, console=self.console, refresh_per_second=4)
+            self._bar = _bar(self.console)
             self._task = self._bar.add_task("training", total=total)
 
     def __enter__(self) -> Display:
@@ -55,17 +89,10 @@ class Display(AbstractContextManager["Display"]):
             self._logged = time.monotonic()
             self.say(f"{text}  {done}/{self.total} batches{self._remaining(done)}")
 
-    def epoch(self, row: Mapping[str, Any], done: int) -> None:
-        """One line for a finished epoch; above the bar on a terminal."""
+    def epoch(self, line: str, done: int) -> None:
+        """One line for a finished epoch, with the time that is left; above the bar on a terminal."""
         self._logged = time.monotonic()
-        tests = "".join(
-            f"  test {name} {row[f'test_{name}']:.4g}" for name in ("l2", "h1") if row[f"test_{name}"] is not None
-        )
-        rate = "" if row["samples_per_second"] is None else f"  {row['samples_per_second']:.4g} samples/s"
-        self.say(
-            f"epoch {row['epoch']:>3}  {row['policy']:<5}  train loss {row['train_loss']:.4g}{tests}"
-            f"  lr {row['learning_rate']:.2g}{rate}{self._remaining(done)}"
-        )
+        self.say(f"{line}{self._remaining(done)}")
 
     def _remaining(self, done: int) -> str:
         here = done - self._begun

@@ -17,7 +17,7 @@ from halfwave.data import Normalizer, PointDataset, PointSample
 from halfwave.data.distance import query_grid, signed_distance
 from halfwave.errors import InputError
 from halfwave.models import pack_points
-from halfwave.training.clouds import Clouds
+from halfwave.training.clouds.packed import Clouds
 
 _MARGIN = 0.05  # of the box on each side: a point on its face would have latent neighbours on one side only
 
@@ -45,7 +45,7 @@ class CloudEncoder:
         if self.resolution < 2:
             raise InputError(f"a latent grid of {self.resolution} points a side: expected at least 2")
         if any(not 0 <= i < self.n_parameters for i in self.features):
-            raise InputError(f"features {list(self.features)} are not among {self.n_parameters} parameters")
+            raise InputError(f"features {list(self.features)}: expected places among {self.n_parameters} parameters")
 
     @property
     def latent_feature_channels(self) -> int:
