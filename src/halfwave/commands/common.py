@@ -85,7 +85,7 @@ def _line_progress(what: str, console: Console) -> Callable[[int, int], None]:
     return update
 
 
-def model_file(run: Path) -> Path:
+def find_model_file(run: Path) -> Path:
     """The model of a run: `run` itself if it is a file, else ``model.safetensors`` in the directory."""
     if run.is_dir():
         found = run / "model.safetensors"

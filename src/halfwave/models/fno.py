@@ -1,4 +1,4 @@
-"""FNO: the Fourier Neural NeuralOperator, lifting -> blocks -> projection, on any grid in 1, 2 or 3 dimensions."""
+"""FNO: the Fourier Neural Operator, lifting -> blocks -> projection, on any grid in 1, 2 or 3 dimensions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from halfwave.spectral.transform_plan import Backend
 
 
 class FNO(NeuralOperator):
-    """The Fourier Neural NeuralOperator with the architecture and argument names of neuraloperator's.
+    """The Fourier Neural Operator with the architecture and argument names of neuraloperator's.
 
     Shapes: (B, in_channels, *grid) to (B, out_channels, *grid) in fp32, for every grid with as many axes as `n_modes`.
     `model(x, output_shape=(...))` asks the last block to answer on another grid, a list asks each block.

@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from halfwave.measure import RangeMonitor, synchronize, take_allocator_peak
 from halfwave.models.settling import settle_for
 from halfwave.precision import Policy
 from halfwave.training.devices import add_up
@@ -18,12 +19,10 @@ from halfwave.training.engine import Batch, Engine, Update
 from halfwave.training.evaluation import Errors, mean_errors, sample_errors
 from halfwave.training.interrupts import Interrupts
 from halfwave.training.keeper import Keeper
-from halfwave.training.measures import synchronize, take_allocator_peak
 from halfwave.training.nonfinite import NonFiniteError, diagnose, promote, safer
 from halfwave.training.order import cut, epoch_order, share
 from halfwave.training.position import Position
 from halfwave.training.progress import Display
-from halfwave.training.ranges import RangeMonitor
 from halfwave.training.records import Recorder, Row
 from halfwave.training.samples import Samples
 

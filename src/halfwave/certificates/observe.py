@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from halfwave.errors import InputError
 from halfwave.models import NeuralOperator, set_precision
 from halfwave.models.block import FNOBlock
 from halfwave.models.settling import trial_run
@@ -43,7 +44,7 @@ class Runs:
     half_grid: Observation
 
 
-def blocks_of(model: nn.Module) -> dict[str, FNOBlock]:
+def fno_blocks(model: nn.Module) -> dict[str, FNOBlock]:
     """The FNO blocks of a model in the order in which it holds them."""
     return {name: module for name, module in model.named_modules() if isinstance(module, FNOBlock)}
 
@@ -53,6 +54,14 @@ def conv_of(model: nn.Module, block: str) -> SpectralConv:
     found = model.get_submodule(f"{block}.conv")
     assert isinstance(found, SpectralConv)
     return found
+
+
+def refuse_points(model: nn.Module, what: str) -> None:
+    """InputError where a part of the model takes points: `what` looks at fields on a grid."""
+    for module in model.modules():
+        if isinstance(module, NeuralOperator) and module.takes_points:
+            name = type(module).__name__
+            raise InputError(f"a {name} takes point clouds: {what} needs a model of fields on a grid")
 
 
 def core_of(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
@@ -92,7 +101,7 @@ def observe(model: nn.Module, x: Tensor, names: Sequence[str] | None = None) -> 
 
 
 def _default_names(model: nn.Module) -> list[str]:
-    names = [name for block in blocks_of(model) for name in (block, f"{block}.conv")]
+    names = [name for block in fno_blocks(model) for name in (block, f"{block}.conv")]
     return names + [name for name in ("lifting", "projection") if hasattr(model, name)]
 
 
