@@ -16,9 +16,9 @@ import time
 import torch
 
 import halfwave as hw
+from halfwave.measure.step import training_step
 from halfwave.planner import Stopwatch, plan_cost
 from halfwave.training.losses import RelativeL2
-from halfwave.training.measures import training_step
 
 POLICIES = ("full", "mixed")
 ALLOWED = 0.30

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from halfwave.commands import bench
-from halfwave.experiments.bench import Case
-from halfwave.experiments.bench_cases import CASES, build_batch, build_ours, build_peer
+from halfwave.measure.bench import Case
+from halfwave.measure.bench_cases import CASES, build_batch, build_ours, build_peer
 
 SMALL_KERNELS = {
     "in_gno_radius": 0.4,

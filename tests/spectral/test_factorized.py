@@ -9,11 +9,11 @@ from tensorly.cp_tensor import validate_cp_rank
 from tensorly.tt_tensor import validate_tt_rank
 from tensorly.tucker_tensor import validate_tucker_rank
 
+from halfwave.measure.step import LiveBytes
 from halfwave.numerics import FORMATS, arithmetic
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv, WeightSettings
 from halfwave.spectral.ranks import cp_rank, tt_rank, tucker_rank
-from halfwave.training.measures import LiveBytes
 
 KINDS = ["cp", "tucker", "tt"]
 GRIDS = [

@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import nn
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, model_file, results_console
+from halfwave.commands.common import as_usage, find_model_file, results_console
 from halfwave.data import PointDataset, ReadOptions, open_any
 from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
@@ -50,7 +50,7 @@ class Evaluate:
             raise UsageError(f"unknown precision {self.precision!r}: expected one of {', '.join(PRECISIONS)}")
         if self.batch_size < 1:
             raise UsageError(f"--batch-size must be at least 1, got {self.batch_size}")
-        model = load(model_file(self.run_path))
+        model = load(find_model_file(self.run_path))
         if self.precision is not None:
             set_precision(model, Policy.named(self.precision))
         dataset = self._open()
@@ -83,7 +83,7 @@ class Evaluate:
         """Another file than the run's; where it declares no domain, that of the run's own data serves."""
         options = as_usage(lambda: ReadOptions(stride=self.subsample or 1, domain=self.domain))
         dataset = open_any(data, options)
-        known = read_extra(model_file(self.run_path)).get("data", {}).get("domain")
+        known = read_extra(find_model_file(self.run_path)).get("data", {}).get("domain")
         if known is None or dataset.placement.origin != "default":
             return dataset
         domain = domain_from_dict({name: value for name, value in known.items() if name != "origin"})

@@ -13,11 +13,9 @@ from tyro.conf import Positional
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.errors import UsageError
 from halfwave.numerics import memory_bytes
-from halfwave.planner import Roofline, Stopwatch, get_device
+from halfwave.planner import Clock, Roofline, Stopwatch, format_bytes, get_device, parse_bytes
 from halfwave.planner.paper_memory import PaperRow, paper_tables
-from halfwave.planner.roofline import Clock
-from halfwave.planner.sizes import format_bytes, parse_bytes
-from halfwave.planner.verdicts import Verdict, judge
+from halfwave.planner.verdicts import PolicyVerdict, judge
 from halfwave.recipes import get_recipe
 from halfwave.tables import build_table
 
@@ -104,7 +102,7 @@ class Plan:
     def _memory(given: str) -> int:
         return as_usage(lambda: parse_bytes(given))
 
-    def _record(self, batch: int, kind: str, memory: int, clock: Clock, found: list[Verdict]) -> dict[str, Any]:
+    def _record(self, batch: int, kind: str, memory: int, clock: Clock, found: list[PolicyVerdict]) -> dict[str, Any]:
         return {
             "recipe": self.recipe,
             "batch": batch,
@@ -133,7 +131,7 @@ class Plan:
             console.print(f"{which}: {reason}", markup=False)
 
 
-def plan_table(found: list[Verdict], title: str) -> Table:
+def plan_table(found: list[PolicyVerdict], title: str) -> Table:
     """One row for each policy."""
     rows = [
         (

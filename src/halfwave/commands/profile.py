@@ -12,12 +12,13 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.errors import UsageError
-from halfwave.experiments.profiling import build_work, profile_work
 from halfwave.files import make_directory, write_json
+from halfwave.measure.profile import profile_step
 from halfwave.precision import Policy
 from halfwave.recipes import get_recipe
 from halfwave.report.profile import draw_profile
 from halfwave.tables import build_table
+from halfwave.training.recipe_step import build_recipe_step
 
 _ROWS = 12
 
@@ -51,12 +52,12 @@ class Profile:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name} must be at least 1, got {value}")
-        work = build_work(recipe, precision=policy, batch=self.batch, grid=self.grid, device=device)
+        step = build_recipe_step(recipe, precision=policy, batch=self.batch, grid=self.grid, device=device)
         out = make_directory(self.out or Path("profiles") / f"{recipe.name}-{policy.name}")
         log_console().print(
             f"profiling {self.steps} steps of {recipe.name} in {policy.name} on {device}", soft_wrap=True
         )
-        result = profile_work(work, self.steps, out / "trace.json")
+        result = profile_step(step, self.steps, out / "trace.json")
         write_json(out / "profile.json", result)
         draw_profile(out / "profile.json", out / "profile.png")
         console = results_console()

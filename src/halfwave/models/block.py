@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from halfwave.models.chain import Activate, Add, Gate, Mix, Step
+from halfwave.models.chain import Activate, Add, ChainStep, Gate, Mix
 from halfwave.models.field_norm import AdaptiveNorm, build_norm
 from halfwave.models.nonlinearity import nonlinearity_name
 from halfwave.models.pointwise import (
@@ -91,7 +91,7 @@ class Skip(nn.Module):
         return str(self.kind)
 
 
-def _skip_steps(kind: str | None, into: str, plus: str, parameter: int) -> tuple[Step, ...]:
+def _skip_steps(kind: str | None, into: str, plus: str, parameter: int) -> tuple[ChainStep, ...]:
     """into = skip(x) + plus; without a skip there is no step, and `into` is another name of `plus`."""
     if kind == "linear":
         return (Mix(into, "x", parameter, plus=plus),)

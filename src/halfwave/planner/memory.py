@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.errors import InputError
-from halfwave.live_bytes import LiveBytes, storage_bytes
+from halfwave.measure import LiveBytes, storage_bytes
 from halfwave.planner.allocator import Overhead, Scratch, estimate_overhead
 from halfwave.planner.memory_text import describe
 from halfwave.planner.meta_step import Loss, MetaStep

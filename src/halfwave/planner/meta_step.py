@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from halfwave.errors import InputError
-from halfwave.models import GINO, set_precision
+from halfwave.models import NeuralOperator, set_precision
 from halfwave.models.graph_cache import PreparedGraphs
 from halfwave.models.recompute import recompute_blocks
 from halfwave.numerics import meta_as
@@ -44,8 +44,8 @@ class MetaStep:
     Args:
         model: any module, on any device; those of this library decide on `meta` as they do on `kind`.
         inputs: of its forward pass: a tensor, a shape, a sequence of these in the order of the arguments (one more is
-            the target), or a mapping from the names of arguments (``"y"`` is the target). A GINO needs tensors: who
-            neighbours whom is in the coordinates.
+            the target), or a mapping from the names of arguments (``"y"`` is the target). A model of points needs
+            tensors: who neighbours whom is in the coordinates.
         policy: for every layer; None for a model that has none.
         optimizer: see `MetaUpdate`.
         recompute: every block recomputes, as in the trainer.
@@ -71,9 +71,10 @@ class MetaStep:
             recompute_blocks(self.model)
         given = _by_name(model, inputs)
         target = given.pop("target", None)
-        if isinstance(self.model, GINO) and isinstance(model, GINO):
+        if isinstance(model, NeuralOperator) and model.takes_points:
             # The given model's cache searches: several plans of one geometry, and its training, share the work.
-            self.model.cache = PreparedGraphs([graph.on_meta() for graph in _graphs(model, given)])
+            made: Any = self.model
+            made.cache = PreparedGraphs([graph.on_meta() for graph in _graphs(model, given)])
         empty = _OnMeta()
         self.inputs = {name: tree_map(empty, value) for name, value in given.items()}
         self.loss = loss or relative_l2
@@ -184,9 +185,10 @@ def _float_like(prediction: Tensor) -> Tensor:
     return torch.empty(prediction.shape, dtype=torch.float32, device="meta")
 
 
-def _graphs(model: GINO, inputs: Mapping[str, Any]) -> list[Any]:
+def _graphs(model: Any, inputs: Mapping[str, Any]) -> list[Any]:
     names = ("input_geom", "latent_queries", "output_queries", "input_offsets", "output_offsets")
     geometry = {name: inputs[name] for name in names if inputs.get(name) is not None}
     if any(isinstance(t, Tensor) and t.is_meta for t in tree_leaves(geometry)):
-        raise InputError("a plan of a GINO needs the coordinates themselves: expected tensors of points, got shapes")
+        name = type(model).__name__
+        raise InputError(f"a plan of a {name} needs the coordinates themselves: expected tensors of points, got shapes")
     return model.build_graphs(**geometry)

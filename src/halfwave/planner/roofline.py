@@ -9,7 +9,7 @@ import torch
 
 from halfwave.numerics import FORMATS
 from halfwave.planner.hardware_table import Device
-from halfwave.planner.op_costs import Operator
+from halfwave.planner.op_costs import OperatorCall
 
 _NAMES = {format.dtype: name for name, format in FORMATS.items() if format.dtype is not None and not format.emulated}
 
@@ -19,7 +19,7 @@ class Clock(Protocol):
 
     def describe(self) -> str: ...
 
-    def seconds(self, operator: Operator) -> float: ...
+    def seconds(self, operator: OperatorCall) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Roofline:
     def describe(self) -> str:
         return f"roofline of {self.device.name} ({self.device.source})"
 
-    def seconds(self, operator: Operator) -> float:
+    def seconds(self, operator: OperatorCall) -> float:
         if operator.is_view:
             return 0.0
         compute = operator.flops / self._rate(operator.dtype)

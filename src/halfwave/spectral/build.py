@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from halfwave.spectral.contraction_settings import DEFAULT, ContractionSettings
 from halfwave.spectral.factorizations import CPWeight, DepthwiseWeight, TTWeight, TuckerWeight
 from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.ranks import Rank
-from halfwave.spectral.settings import DEFAULT, ContractionSettings
 from halfwave.spectral.weights import DenseWeight, SpectralWeight
 
 _FACTORIZED: Mapping[str, Callable[..., SpectralWeight]] = {"cp": CPWeight, "tucker": TuckerWeight, "tt": TTWeight}

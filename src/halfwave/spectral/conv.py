@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from halfwave.precision import Policy, PolicyModule, as_policy, get_stabilizer, resolve_stabilizer
 from halfwave.spectral.build import WeightSettings
+from halfwave.spectral.contraction_settings import ContractionSettings
 from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.fields import check_field
 from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.modes import Layout, check_modes
 from halfwave.spectral.plan import ComplexMode, Objective
 from halfwave.spectral.ranks import Rank
-from halfwave.spectral.settings import ContractionSettings
 from halfwave.spectral.spherical import SphericalTransform
 from halfwave.spectral.transform_plan import Backend
 from halfwave.spectral.weights import SpectralWeight

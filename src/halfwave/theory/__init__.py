@@ -10,7 +10,7 @@ from halfwave.theory.discretization import bound_discretization
 from halfwave.theory.emulator import emulated_fft
 from halfwave.theory.estimates import estimate_lipschitz, estimate_variation
 from halfwave.theory.interpolant import Interpolant
-from halfwave.theory.lower import lower_bound_discretization
+from halfwave.theory.lower_bounds import lower_bound_discretization
 from halfwave.theory.measured import discretization_error, precision_error
 from halfwave.theory.network import Layer, bound_layers, bound_network, bound_pointwise, bound_rounding
 from halfwave.theory.overflow import largest_scale, no_overflow
@@ -26,7 +26,7 @@ from halfwave.theory.paper import (
 )
 from halfwave.theory.pipeline import Pipeline
 from halfwave.theory.precision import Algorithm, bound_precision
-from halfwave.theory.system import PrecisionSystem, bound_precision_system
+from halfwave.theory.precision_system import PrecisionSystem, bound_precision_system
 
 __all__ = [
     "Algorithm",

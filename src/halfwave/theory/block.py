@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from halfwave.errors import InputError
 from halfwave.numerics import Format
 from halfwave.theory.bound import Bound, Number, all_known, read_number, upper
+from halfwave.theory.error_state import State, cast
 from halfwave.theory.lattice import Integers, read_grid, require_powers_of_two
 from halfwave.theory.pipeline import Pipeline
 from halfwave.theory.roundoff import holds, read_format
-from halfwave.theory.state import State, cast
 from halfwave.theory.transforms import forward_transform, inverse_transform
 
 ROOT2 = math.sqrt(2.0)

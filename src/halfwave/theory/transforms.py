@@ -16,16 +16,16 @@ import torch
 
 from halfwave.numerics import FORMATS, Format, round_to
 from halfwave.theory.dft_matrix import matrix_error
+from halfwave.theory.error_state import State, cast
 from halfwave.theory.overflow import fft_growth
 from halfwave.theory.pipeline import Pipeline
 from halfwave.theory.roundoff import Roundoff, read_format
-from halfwave.theory.state import State, cast
 
 ROOT2 = math.sqrt(2.0)
 
 
 @dataclass(frozen=True)
-class Step:
+class TransformStep:
     """One axis of a matrix-product transform.
 
     Attributes:
@@ -58,7 +58,7 @@ def forward_transform(
         scales = (1.0, 1.0 / grid[axis])
         terms = grid[axis] if last else 2 * grid[axis]
         kept *= modes[axis]
-        step = Step(grid[axis], modes[axis], terms, scales, 1.0 if last else ROOT2, 2 * kept * channels)
+        step = TransformStep(grid[axis], modes[axis], terms, scales, 1.0 if last else ROOT2, 2 * kept * channels)
         state = _settle(_product(state, chosen, target, step), chosen, target, step.entries, first)
     return state
 
@@ -78,12 +78,12 @@ def inverse_transform(
         scales = (1.0, 2.0) if last else (1.0,)
         kept //= modes[axis]
         entries = channels if last else 2 * kept * channels
-        step = Step(grid[axis], modes[axis], terms, scales, 1.0 if last else ROOT2, entries)
+        step = TransformStep(grid[axis], modes[axis], terms, scales, 1.0 if last else ROOT2, entries)
         state = _settle(_product(state, chosen, target, step), chosen, target, entries, last)
     return state
 
 
-def _product(state: State, chosen: Pipeline, target: Format, step: Step) -> State:
+def _product(state: State, chosen: Pipeline, target: Format, step: TransformStep) -> State:
     """One axis. Three roundings more than the additions: of inexact products, and of a scale that multiplies the
     rounded entries in the accumulator (1/m itself, and the product)."""
     accumulator = chosen.accumulator(target)

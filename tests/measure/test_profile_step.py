@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from halfwave.errors import InputError
-from halfwave.experiments.profiling import PARTS, build_work, measure_memory, profile_work
+from halfwave.measure.profile import measure_memory, profile_step
+from halfwave.measure.profile_times import PARTS
 from halfwave.recipes import get_recipe, recipes
 from halfwave.report.profile import draw_profile
-from halfwave.training.measures import measure, training_step
+from halfwave.training.recipe_step import build_recipe_step
 
 
 def small(name="demo", **arguments):
@@ -23,8 +24,8 @@ def small(name="demo", **arguments):
 @pytest.fixture(scope="module")
 def profiled(tmp_path_factory):
     trace = tmp_path_factory.mktemp("profile") / "trace.json"
-    work = build_work(small(), precision="mixed", batch=2, grid=16)
-    return work, profile_work(work, steps=2, trace=trace), trace
+    step = build_recipe_step(small(), precision="mixed", batch=2, grid=16)
+    return step, profile_step(step, steps=2, trace=trace), trace
 
 
 def test_shares_add_up(profiled):
@@ -54,10 +55,10 @@ def test_backward_time_is_in_the_module_that_made_it(profiled):
 
 def test_a_module_that_takes_longer_has_a_larger_share():
     """A convolution that is slow in its backward pass alone: the time must be found there."""
-    work = build_work(small(), precision="full", batch=2, grid=16)
-    before = _share(profile_work(work, steps=1), "blocks.1.conv")
-    inverse = type(work.model.blocks[1].conv.transform).inverse
-    slow = work.model.blocks[1].conv
+    step = build_recipe_step(small(), precision="full", batch=2, grid=16)
+    before = _share(profile_step(step, steps=1), "blocks.1.conv")
+    inverse = type(step.model.blocks[1].conv.transform).inverse
+    slow = step.model.blocks[1].conv
 
     class Slow(torch.autograd.Function):
         @staticmethod
@@ -75,7 +76,7 @@ def test_a_module_that_takes_longer_has_a_larger_share():
             return Slow.apply(inverse(self, *arguments))
 
     slow.transform = Transform(slow.transform.n_modes)
-    result = profile_work(work, steps=1)
+    result = profile_step(step, steps=1)
     assert _share(result, "blocks.1.conv") > max(0.5, 2 * before)
     parts = {row["name"]: row["share"] for row in result["parts"]}
     assert parts["transforms"] > 0.5
@@ -86,23 +87,21 @@ def _share(result, name):
 
 
 def test_profiling_leaves_the_model_as_it_was(profiled):
-    work, _, _ = profiled
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in work.model.modules())
-    assert "contract" not in vars(work.model.blocks[0].conv.weight)
+    step, _, _ = profiled
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in step.model.modules())
+    assert "contract" not in vars(step.model.blocks[0].conv.weight)
 
 
 def test_memory_is_what_the_counter_of_training_says():
-    work = build_work(small(), precision="mixed", batch=2, grid=16)
+    step = build_recipe_step(small(), precision="mixed", batch=2, grid=16)
     for _ in range(2):
-        training_step(work.model, work.loss, work.optimizer, work.batch)
-    memory = measure_memory(work)
+        step.run()
+    memory = measure_memory(step)
     # The same step without the gradients of the one before, which `measure_memory` clears first.
-    work.optimizer.zero_grad(set_to_none=True)
-    step = measure(
-        lambda: training_step(work.model, work.loss, work.optimizer, work.batch), work.model, work.optimizer, work.batch
-    )
-    assert memory["peak_bytes"] == step.peak_memory_bytes
-    assert memory["held_bytes"] == step.parameter_bytes + step.optimizer_bytes + step.batch_bytes
+    step.optimizer.zero_grad(set_to_none=True)
+    counted = step.measure()
+    assert memory["peak_bytes"] == counted.peak_memory_bytes
+    assert memory["held_bytes"] == counted.parameter_bytes + counted.optimizer_bytes + counted.batch_bytes
     assert max(memory["live_bytes"]) == memory["peak_bytes"]
     assert [phase["name"] for phase in memory["phases"]] == ["forward", "backward", "update"]
 
@@ -122,7 +121,7 @@ def test_the_picture_is_drawn_from_the_file(profiled, tmp_path):
 @pytest.mark.parametrize("name", ["darcy-unet", "shallow-water"])
 def test_other_models(name):
     arguments = {"hidden_channels": 4, **({"n_levels": 2} if name == "darcy-unet" else {})}
-    result = profile_work(build_work(small(name, **arguments), precision="mixed", batch=1, grid=16), steps=1)
+    result = profile_step(build_recipe_step(small(name, **arguments), precision="mixed", batch=1, grid=16), steps=1)
     assert (result["spectral_share"] > 0) == (name == "shallow-water")
     assert result["memory"]["peak_bytes"] > result["memory"]["held_bytes"]
 
@@ -131,12 +130,12 @@ def test_point_clouds():
     recipe = replace(get_recipe("car"), parameters={"points": 200})
     arguments = {"fno_n_modes": [4, 4, 4], "fno_hidden_channels": 4, "fno_n_layers": 1}
     recipe = replace(recipe, arguments={**recipe.arguments, **arguments})
-    result = profile_work(build_work(recipe, precision="mixed", batch=2, grid=8), steps=1)
+    result = profile_step(build_recipe_step(recipe, precision="mixed", batch=2, grid=8), steps=1)
     assert (result["batch"], result["grid"]) == (2, [8, 8, 8])
     assert 0 < result["spectral_share"] < 1
     assert result["memory"]["peak_bytes"] > result["memory"]["held_bytes"]
     with pytest.raises(InputError, match="fno_n_modes"):
-        build_work(recipe, batch=1, grid=2)
+        build_recipe_step(recipe, batch=1, grid=2)
 
 
 def test_every_recipe_has_a_step():
@@ -144,14 +143,14 @@ def test_every_recipe_has_a_step():
     for recipe in recipes():
         if recipe.model == "GINO":
             continue  # its bodies have to be made: see test_point_clouds
-        work = build_work(small(recipe.name), batch=1, grid=16)
-        assert work.batch[0].shape[0] == 1
+        step = build_recipe_step(small(recipe.name), batch=1, grid=16)
+        assert step.batch[0].shape[0] == 1
 
 
 def test_sizes_that_cannot_be_are_refused():
-    with pytest.raises(InputError, match=r"a grid of 8 x 8 is too small for n_modes \[24, 24\]"):
-        build_work(get_recipe("demo"), grid=8)
+    with pytest.raises(InputError, match=r"a grid of 8x8 is too small for n_modes \[24, 24\]"):
+        build_recipe_step(get_recipe("demo"), grid=8)
     with pytest.raises(InputError, match="batch_size"):
-        build_work(get_recipe("demo"), batch=0)
+        build_recipe_step(get_recipe("demo"), batch=0)
     with pytest.raises(InputError, match="steps must be at least 1"):
-        profile_work(build_work(small(), batch=1, grid=16), steps=0)
+        profile_step(build_recipe_step(small(), batch=1, grid=16), steps=0)

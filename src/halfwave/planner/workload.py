@@ -1,4 +1,4 @@
-"""Work: a model without memory and the shape of its input for every batch, of a recipe or of one's own."""
+"""Workload: a model without memory and the shape of its input for every batch, of a recipe or of one's own."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from halfwave.recipes import Recipe, get_recipe
 
 
 @dataclass(frozen=True)
-class Work:
+class Workload:
     """A model, and `inputs(batch)`: what `plan_memory` takes for a batch of that many samples."""
 
     model: nn.Module
     inputs: Callable[[int], Any]
 
 
-def recipe_work(recipe: str | Recipe, grid: int | None = None, arguments: Mapping[str, Any] | None = None) -> Work:
+def recipe_workload(
+    recipe: str | Recipe, grid: int | None = None, arguments: Mapping[str, Any] | None = None
+) -> Workload:
     """The recipe's model on `meta` and its fields, on the recipe's grid or on one with `grid` points a side."""
     chosen = find_recipe(recipe)
     if not chosen.domain.has_grid:
@@ -35,7 +37,7 @@ def recipe_work(recipe: str | Recipe, grid: int | None = None, arguments: Mappin
     given = {"in_channels": x_shape[0], "out_channels": y_shape[0], **chosen.arguments, **(arguments or {})}
     with torch.device("meta"):
         model = build_model(chosen.model, given)
-    return Work(model, lambda batch: (_check_batch(batch), given["in_channels"], *x_shape[1:]))
+    return Workload(model, lambda batch: (_check_batch(batch), given["in_channels"], *x_shape[1:]))
 
 
 def recipe_grid(recipe: Recipe, grid: int | None = None) -> tuple[int, ...]:
@@ -59,18 +61,18 @@ def find_recipe(recipe: str | Recipe) -> Recipe:
         raise InputError(str(error)) from None
 
 
-def as_work(what: str | Recipe | nn.Module | Work, sample: Any = None, grid: int | None = None) -> Work:
+def as_workload(what: str | Recipe | nn.Module | Workload, sample: Any = None, grid: int | None = None) -> Workload:
     """`what` as work: of a module with the shape of one sample (C, *grid), or a function from batch to inputs."""
-    if isinstance(what, Work):
+    if isinstance(what, Workload):
         return what
     if not isinstance(what, nn.Module):
-        return recipe_work(what, grid)
+        return recipe_workload(what, grid)
     if sample is None:
         raise InputError("a model alone has no grid: expected sample=(channels, *grid) or a function of the batch")
     if callable(sample):
-        return Work(what, sample)
+        return Workload(what, sample)
     shape = tuple(sample)
-    return Work(what, lambda batch: (_check_batch(batch), *shape))
+    return Workload(what, lambda batch: (_check_batch(batch), *shape))
 
 
 def _check_batch(batch: int) -> int:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
 
+from halfwave.certificates.norms import largest_rms, matrix_norms, vector_norm
+from halfwave.certificates.observe import Observation
 from halfwave.models import FNO
 from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.embeddings import GridEmbedding
 from halfwave.models.nonlinearity import NONLINEARITIES
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.numerics import Arithmetic
-from halfwave.planner.norms import largest_rms, matrix_norms, vector_norm
-from halfwave.planner.observe import Observation
 from halfwave.theory import Bound, Layer, bound_network, bound_pointwise, bound_rounding
 
 GELU_ULPS = 8
@@ -47,7 +48,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Convolution:
+class ConvolutionErrors:
     """What the composition needs to know of a block's spectral convolution.
 
     Attributes:
@@ -57,6 +58,11 @@ class Convolution:
 
     gain: float
     errors: tuple[Bound | float, ...]
+
+
+def is_plain_chain(model: nn.Module) -> TypeGuard[FNO]:
+    """Whether the way between the blocks is an FNO's, which is the one that the composition knows."""
+    return type(model).forward is FNO.forward
 
 
 def covers(layer: nn.Module) -> bool:
@@ -96,7 +102,7 @@ def bound_mlp(mlp: ChannelMLP, x: Tensor, error: float) -> float:
     return _mlp(start, mlp, _arithmetic(mlp, start.exact)).total
 
 
-def bound_block_output(block: FNOBlock, name: str, seen: Observation, error: float, conv: Convolution) -> float:
+def bound_block_output(block: FNOBlock, name: str, seen: Observation, error: float, conv: ConvolutionErrors) -> float:
     """E_{t+1} of a block from E_t: σ(MLP(σ(K v + W v)) + g v), each step rounded in the pointwise format."""
     x, y = seen.inputs[name].double(), seen.outputs[f"{name}.conv"].double()
     arith = _arithmetic(block, x)

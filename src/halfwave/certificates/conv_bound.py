@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from halfwave.certificates.norms import matrix_norms, vector_norm
 from halfwave.errors import InputError
-from halfwave.planner.norms import matrix_norms, vector_norm
 from halfwave.spectral import DenseWeight, FourierTransform, SpectralConv
 from halfwave.spectral.transform_plan import plan_transform
 from halfwave.theory import Bound, Pipeline, bound_block

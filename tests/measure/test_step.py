@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from halfwave.measure import LiveBytes, measure_step, samples_per_second, training_step
 from halfwave.models import FNO
-from halfwave.training.measures import LiveBytes, measure_step, samples_per_second, training_step
 
 FLOAT = 4
 

@@ -7,9 +7,9 @@ import pytest
 import halfwave as hw
 from halfwave.errors import InputError
 from halfwave.planner import largest_batch, plan_memory
-from halfwave.planner.largest import search
+from halfwave.planner.largest_batch import search
 from halfwave.planner.sizes import format_bytes, parse_bytes
-from halfwave.planner.work import recipe_work
+from halfwave.planner.workload import recipe_workload
 
 
 @pytest.mark.parametrize("policy", ["full", "mixed"])
@@ -28,13 +28,13 @@ def test_none_where_one_sample_is_too_large() -> None:
 
 
 def test_a_recipe_and_its_work_agree() -> None:
-    work = recipe_work("demo", 32)
+    work = recipe_workload("demo", 32)
     asked = {"memory": "530MiB", "policy": "mixed", "device": "cuda"}
     assert largest_batch("demo", grid=32, **asked) == largest_batch(work, **asked)
 
 
 def test_the_papers_navier_stokes_model_gains_what_the_paper_says() -> None:
-    work = recipe_work("navier-stokes-paper")
+    work = recipe_workload("navier-stokes-paper")
     full, mixed = (
         plan_memory(work.model, work.inputs(8), policy=p, device="cuda").peak_bytes for p in ("full", "mixed")
     )

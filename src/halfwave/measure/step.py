@@ -1,23 +1,50 @@
-"""Exact measures of a training step: live bytes counted at dispatch (see `live_bytes`), and throughput."""
+"""A training step, and what it holds at most: live bytes counted at dispatch (see `live_bytes`)."""
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from halfwave.live_bytes import LiveBytes, storage_bytes
+from halfwave.measure.live_bytes import LiveBytes, storage_bytes
 
 _UPDATE = "update"
 
-Batch = tuple[Any, Any]
-"""Inputs and targets, whatever the model and the loss take."""
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """A training step that can be run: `batch` is inputs and targets, whatever the model and the loss take.
+
+    `setting` says what it is, for the record of a measurement.
+    """
+
+    model: nn.Module
+    loss: Callable[..., Tensor]
+    optimizer: Optimizer
+    batch: tuple[Any, Any]
+    setting: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> None:
+        training_step(self.model, self.loss, self.optimizer, self.batch)
+
+    def measure(self) -> StepMeasure:
+        return measure(self.run, self.model, self.optimizer, self.batch_tensors())
+
+    def batch_tensors(self) -> list[Tensor]:
+        return [tensor for side in self.batch for tensor in tensors_of(side)]
+
+    def lasting(self) -> list[Tensor]:
+        """What is there before the step and after it: parameters, buffers, optimizer state and batch."""
+        return [*self.model.parameters(), *self.model.buffers(), *_state(self.optimizer), *self.batch_tensors()]
+
+
+def tensors_of(side: Any) -> list[Tensor]:
+    """Every tensor of one side of a batch: itself, or what it says that its `tensors()` are (clouds)."""
+    return [side] if isinstance(side, Tensor) else side.tensors()
 
 
 @dataclass(frozen=True)
@@ -37,19 +64,21 @@ class StepMeasure:
     batch_bytes: int
 
 
-def training_step(model: nn.Module, loss: Callable[..., Tensor], optimizer: Optimizer, batch: Batch) -> None:
+def training_step(model: nn.Module, loss: Callable[..., Tensor], optimizer: Optimizer, batch: tuple[Any, Any]) -> None:
     """The step that is measured: gradients cleared, forward, loss, backward, update."""
     optimizer.zero_grad(set_to_none=True)
     loss(model(batch[0]), batch[1]).backward()
     optimizer.step()
 
 
-def measure_step(model: nn.Module, loss: Callable[..., Tensor], optimizer: Optimizer, batch: Batch) -> StepMeasure:
+def measure_step(
+    model: nn.Module, loss: Callable[..., Tensor], optimizer: Optimizer, batch: tuple[Any, Any]
+) -> StepMeasure:
     """Run one whole training step and count its bytes.
 
     An optimizer makes its state at its first step, so call this after one step for the figures of a long run.
     """
-    return measure(lambda: training_step(model, loss, optimizer, batch), model, optimizer, batch)
+    return TrainingStep(model, loss, optimizer, batch).measure()
 
 
 def measure(step: Callable[[], Any], model: nn.Module, optimizer: Optimizer, batch: Sequence[Tensor]) -> StepMeasure:
@@ -72,27 +101,6 @@ def measure(step: Callable[[], Any], model: nn.Module, optimizer: Optimizer, bat
         optimizer_bytes=storage_bytes(_state(optimizer)),
         batch_bytes=storage_bytes(batch),
     )
-
-
-def samples_per_second(step: Callable[[], Any], samples: int, steps: int = 10, warm_up: int = 2) -> float:
-    """Median throughput of `step()`, a whole training step on `samples` samples in memory, after `warm_up` calls."""
-    for _ in range(warm_up):
-        step()
-    return samples / statistics.median(_timed(step) for _ in range(steps))
-
-
-def _timed(step: Callable[[], Any]) -> float:
-    synchronize()
-    start = time.perf_counter()
-    step()
-    synchronize()
-    return time.perf_counter() - start
-
-
-def synchronize() -> None:
-    """Wait for the GPU, where there is one: its clock is not ours."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 def take_allocator_peak(device: torch.device) -> int | None:

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 import halfwave as hw
+from halfwave.certificates import plan_precision, precision
+from halfwave.certificates.data_error import FLOOR, estimate_data_error
+from halfwave.certificates.observe import run_as
+from halfwave.certificates.stages import stages_of
 from halfwave.data import Darcy, NavierStokes, Normalizer
 from halfwave.data.generator import sample_rng
 from halfwave.errors import InputError
 from halfwave.models import set_precision
 from halfwave.numerics import FORMATS, cpu_multiplies
-from halfwave.planner import plan_precision, precision
-from halfwave.planner.data_error import FLOOR, estimate_data_error
-from halfwave.planner.observe import run_as
-from halfwave.planner.stages import stages_of
 from halfwave.precision import ROLES, Policy
 from halfwave.training import Operator
 

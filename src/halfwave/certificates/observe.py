@@ -44,14 +44,14 @@ class Runs:
     half_grid: Observation
 
 
-def blocks_of(model: nn.Module) -> dict[str, FNOBlock]:
+def fno_blocks(model: nn.Module) -> dict[str, FNOBlock]:
     """The FNO blocks of a model in the order in which it holds them."""
     return {name: module for name, module in model.named_modules() if isinstance(module, FNOBlock)}
 
 
 def refuse_scaling(model: nn.Module) -> None:
     """InputError for a model with blocks that leave the grid: what is compared lies on one grid."""
-    scaling = [name for name, block in blocks_of(model).items() if block.factors and set(block.factors) != {1}]
+    scaling = [name for name, block in fno_blocks(model).items() if block.factors and set(block.factors) != {1}]
     if scaling:
         raise InputError(f"{scaling[0]} has a resolution_scaling_factor: a model with one grid throughout is expected")
 
@@ -61,6 +61,14 @@ def conv_of(model: nn.Module, block: str) -> SpectralConv:
     found = model.get_submodule(f"{block}.conv")
     assert isinstance(found, SpectralConv)
     return found
+
+
+def refuse_points(model: nn.Module, what: str) -> None:
+    """InputError where a part of the model takes points: `what` looks at fields on a grid."""
+    for module in model.modules():
+        if isinstance(module, NeuralOperator) and module.takes_points:
+            name = type(module).__name__
+            raise InputError(f"a {name} takes point clouds: {what} needs a model of fields on a grid")
 
 
 def core_of(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
@@ -100,7 +108,7 @@ def observe(model: nn.Module, x: Tensor, names: Sequence[str] | None = None) -> 
 
 
 def _default_names(model: nn.Module) -> list[str]:
-    names = [name for block in blocks_of(model) for name in (block, f"{block}.conv")]
+    names = [name for block in fno_blocks(model) for name in (block, f"{block}.conv")]
     return names + [name for name in ("lifting", "projection") if hasattr(model, name)]
 
 

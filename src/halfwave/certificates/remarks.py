@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from halfwave.planner.certificate import BlockCertificate
-from halfwave.planner.composed import GELU_ULPS
-from halfwave.planner.norms import largest_rms
-from halfwave.planner.observe import Runs, conv_of
+from halfwave.certificates.certificate import BlockCertificate
+from halfwave.certificates.network_bound import GELU_ULPS
+from halfwave.certificates.norms import largest_rms
+from halfwave.certificates.observe import Runs, conv_of
 from halfwave.precision import Resolved
 from halfwave.spectral.cost import narrow_range
 

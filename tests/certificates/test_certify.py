@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import halfwave as hw
+from halfwave.certificates import Certificate
+from halfwave.certificates.conv_bound import pipeline_of
+from halfwave.certificates.network_bound import GELU_ULPS
 from halfwave.data import Darcy, Normalizer
 from halfwave.errors import InputError
 from halfwave.models import set_precision
 from halfwave.numerics import FORMATS, arithmetic_of, cpu_multiplies, multiplies_natively
-from halfwave.planner import Certificate
-from halfwave.planner.composed import GELU_ULPS
-from halfwave.planner.conv_bound import pipeline_of
 from halfwave.precision import Policy
 from halfwave.theory import Pipeline, bound_block
 from halfwave.training import Operator

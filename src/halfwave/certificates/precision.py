@@ -11,17 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from halfwave.certificates.data_error import estimate_data_error
+from halfwave.certificates.norms import largest_rms
+from halfwave.certificates.observe import core_of, fno_blocks, observe, refuse_points, run_as
+from halfwave.certificates.precision_plan import Choice, PrecisionPlan, Refusal
+from halfwave.certificates.stages import Stage, layers_of, stages_of
 from halfwave.data import Dataset, Split, open_dataset
 from halfwave.errors import InputError
-from halfwave.models import GINO, SFNO, NeuralOperator
+from halfwave.models import NeuralOperator
 from halfwave.models.settling import trial_run
 from halfwave.numerics import FORMATS, Format, get_format, multiplies_natively
-from halfwave.planner.data_error import estimate_data_error
-from halfwave.planner.norms import largest_rms
-from halfwave.planner.observe import blocks_of, core_of, observe, run_as
-from halfwave.planner.precision_plan import Choice, PrecisionPlan, Refusal
-from halfwave.planner.stages import Stage, layers_of, stages_of
 from halfwave.precision import ROLES, Policy
+from halfwave.spectral import FourierTransform
 
 CANDIDATES = ("fp16", "bf16", "fp32")
 """Formats that tensors are really stored in here; fp8 and tf32 exist as rounding and save nothing yet."""
@@ -140,8 +141,7 @@ def _prepare(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
     """The operator inside `model` and what it gets from `x`."""
     operators = [module for module in model.modules() if isinstance(module, NeuralOperator)]
     inner = operators[0] if operators else model
-    if isinstance(inner, GINO):
-        raise InputError("a GINO takes point clouds: plan_precision needs a model of fields on a grid")
+    refuse_points(inner, "plan_precision")
     if not layers_of(inner) or "" in layers_of(inner):
         raise InputError(f"{type(inner).__name__} has no layers to plan: expected an FNO, TFNO, SFNO or UNet")
     channels = getattr(inner, "in_channels", x.shape[1])
@@ -160,11 +160,10 @@ def _prepare(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
 def _tolerance(core: nn.Module, x: Tensor, tolerance: float | None) -> tuple[float, str]:
     if tolerance is not None:
         return float(tolerance), "given"
-    if isinstance(core, SFNO):
+    transforms = [block.conv.transform for block in fno_blocks(core).values()]
+    if not all(isinstance(transform, FourierTransform) for transform in transforms):
         raise InputError("the discretization error of data on the sphere is not estimated: give a tolerance")
-    blocks = list(blocks_of(core).values())
-    modes = blocks[0].conv.transform.n_modes if blocks else None
-    found = estimate_data_error(x, modes)
+    found = estimate_data_error(x, transforms[0].n_modes if transforms else None)
     return float(found), f"discretization error of the data, an estimate ({found.method})"
 
 

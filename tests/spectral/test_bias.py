@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from halfwave.spectral.constants import add_at
+from halfwave.spectral.bias import add_at
 
 
 @pytest.mark.parametrize("where", [(0, 0), (2, 1, slice(3))])

@@ -15,21 +15,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from halfwave.certificates.conv_bound import bound_conv, weight_norms
+from halfwave.certificates.network_bound import ConvolutionErrors, bound_block_output, bound_mlp, covers
+from halfwave.certificates.norms import largest_rms
+from halfwave.certificates.observe import Observation, observe, refuse_scaling
+from halfwave.certificates.remarks import CLOSE_TO_OVERFLOW, MUCH_UNDERFLOW
 from halfwave.models import NeuralOperator
 from halfwave.models.block import FNOBlock
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.settling import trial_run
 from halfwave.numerics import Format, arithmetic, arithmetic_of, round_to
-from halfwave.planner.composed import Convolution, bound_block_output, bound_mlp, covers
-from halfwave.planner.conv_bound import bound_conv, weight_norms
-from halfwave.planner.norms import largest_rms
-from halfwave.planner.observe import Observation, observe, refuse_scaling
-from halfwave.planner.remarks import CLOSE_TO_OVERFLOW, MUCH_UNDERFLOW
-from halfwave.precision import Policy, PolicyModule, get_stabilizer
+from halfwave.precision import SPECTRAL_ROLES, Policy, PolicyModule, get_stabilizer
 from halfwave.spectral import FourierTransform, SpectralConv
 from halfwave.spectral.cost import narrow_range
-
-SPECTRAL = ("forward_transform", "contraction", "inverse_transform", "weights")
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ def _spectral_stages(name: str, conv: SpectralConv, seen: Observation, stabilize
         fft = isinstance(transform, FourierTransform) and transform.plan(grid, arith, x.device).backend == "fft"
         return math.prod(grid) if fft and role == "forward_transform" and narrow_range(format) else 1
 
-    for role in SPECTRAL:
+    for role in SPECTRAL_ROLES:
         yield Stage(
             name,
             role,
@@ -187,7 +185,7 @@ def _pointwise_stage(name: str, layer: PolicyModule, seen: Observation) -> Stage
         held = Observation(seen.output, {**seen.inputs, name: rounded}, seen.outputs)
         with _policy(layer, exact.with_(pointwise=format.name)):
             if isinstance(layer, FNOBlock):
-                return bound_block_output(layer, name, held, entered, Convolution(0.0, ()))
+                return bound_block_output(layer, name, held, entered, ConvolutionErrors(0.0, ()))
             return bound_mlp(layer, rounded, entered) if isinstance(layer, ChannelMLP) else None
 
     return Stage(name, "pointwise", (x, y), y, run, bound)

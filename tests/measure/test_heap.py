@@ -11,7 +11,7 @@ import pytest
 # Page faults of ten tensors of 64 MiB, one after the other, when the heap has settled; each has 16384 pages of 4 KiB.
 SCRIPT = """
 import resource, sys, torch
-from halfwave.heap import keep_freed_blocks
+from halfwave.measure import keep_freed_blocks
 kept = keep_freed_blocks() if sys.argv[1] == "keep" else False
 for _ in range(10):
     torch.ones(1 << 24)

@@ -7,22 +7,31 @@ import math
 import torch
 from torch import Tensor, nn
 
-from halfwave.errors import InputError
-from halfwave.models import FNO, GINO
-from halfwave.models.block import FNOBlock
-from halfwave.planner.certificate import BlockCertificate, Certificate
-from halfwave.planner.composed import (
-    Convolution,
+from halfwave.certificates.certificate import BlockCertificate, Certificate
+from halfwave.certificates.conv_bound import bound_conv, pipeline_of, underflow_over_rounding, weight_norms
+from halfwave.certificates.network_bound import (
+    ConvolutionErrors,
     bound_block_output,
     bound_lifting,
     bound_projection,
     coordinate_error,
     covers,
+    is_plain_chain,
 )
-from halfwave.planner.conv_bound import bound_conv, pipeline_of, underflow_over_rounding, weight_norms
-from halfwave.planner.norms import largest_rms, rms
-from halfwave.planner.observe import Runs, blocks_of, conv_of, core_of, observe, refuse_scaling, run_as
-from halfwave.planner.remarks import concerns, notes
+from halfwave.certificates.norms import largest_rms, rms
+from halfwave.certificates.observe import (
+    Runs,
+    conv_of,
+    core_of,
+    fno_blocks,
+    observe,
+    refuse_points,
+    refuse_scaling,
+    run_as,
+)
+from halfwave.certificates.remarks import concerns, notes
+from halfwave.errors import InputError
+from halfwave.models.block import FNOBlock
 from halfwave.precision import Policy, as_policy, get_stabilizer
 from halfwave.spectral import SpectralConv
 from halfwave.theory import Bound
@@ -52,7 +61,7 @@ def certify(model: nn.Module, x: Tensor, policy: str | Policy) -> Certificate:
     runs = _run(core, inputs, chosen)
     error = _lifting_error(runs)
     blocks = []
-    for name in blocks_of(runs.model):
+    for name in fno_blocks(runs.model):
         block = _certify_block(name, runs, error)
         error = block.output_bound
         blocks.append(block)
@@ -60,9 +69,8 @@ def certify(model: nn.Module, x: Tensor, policy: str | Policy) -> Certificate:
 
 
 def _check_model(model: nn.Module) -> None:
-    if any(isinstance(module, GINO) for module in model.modules()):
-        raise InputError("a GINO takes point clouds: certify needs a model of fields on a grid")
-    if not blocks_of(model):
+    refuse_points(model, "certify")
+    if not fno_blocks(model):
         raise InputError(f"{type(model).__name__} has no FNO block: certify needs an FNO or a model made of its blocks")
 
 
@@ -78,7 +86,7 @@ def _check_input(x: Tensor) -> None:
 def _run(model: nn.Module, x: Tensor, policy: Policy) -> Runs:
     under = run_as(model, policy)
     seen = observe(under, x)
-    stabilizers = {f"{name}.conv": conv_of(under, name).stabilizer for name in blocks_of(under)}
+    stabilizers = {f"{name}.conv": conv_of(under, name).stabilizer for name in fno_blocks(under)}
     exact_model = run_as(model, Policy.uniform("fp64"), stabilizers)
     full = run_as(model, Policy.named("full"), stabilizers).float()
     return Runs(
@@ -156,7 +164,7 @@ def _difference_on_common_points(fine: Tensor, coarse: Tensor) -> float | None:
 def _lifting_error(runs: Runs) -> float | None:
     """Only of an FNO is the way between blocks known, and only of blocks of plain form the way through them."""
     model = runs.model
-    if not isinstance(model, FNO) or not bool(runs.chosen.output.isfinite().all()):
+    if not is_plain_chain(model) or not bool(runs.chosen.output.isfinite().all()):
         return None
     coordinates = coordinate_error(model)
     known = all(covers(layer) for layer in (model.lifting, model.projection, *model.blocks))
@@ -172,7 +180,7 @@ def _accumulate(
     x = runs.chosen.inputs[f"{name}.conv"]
     function = get_stabilizer(stabilizer)
     own = largest_rms(function(x).double() - function(x.double()))
-    return bound_block_output(block, name, runs.chosen, entered, Convolution(r2 * lipschitz, (bound, r2 * own)))
+    return bound_block_output(block, name, runs.chosen, entered, ConvolutionErrors(r2 * lipschitz, (bound, r2 * own)))
 
 
 def _lipschitz(stabilizer: str) -> float | None:
@@ -207,9 +215,9 @@ def _conclude(
 
 
 def _answer_bound(runs: Runs, error: float | None) -> float | None:
-    if error is None or not isinstance(runs.model, FNO):
+    if error is None or not is_plain_chain(runs.model):
         return None
-    last = list(blocks_of(runs.model))[-1]
+    last = list(fno_blocks(runs.model))[-1]
     padded = math.prod(runs.chosen.outputs[last].shape[2:]) / math.prod(runs.chosen.output.shape[2:])
     # An error over the padded grid may sit in the part that is kept.
     return bound_projection(runs.model, runs.chosen, error * math.sqrt(padded))

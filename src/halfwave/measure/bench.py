@@ -6,9 +6,6 @@ theirs cannot be, as its weights are complex). The peer runs in fp32, eager: its
 
 from __future__ import annotations
 
-import math
-import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from halfwave.experiments.bench_cases import CASES, Case, build_batch, build_ours, build_peer
+from halfwave.measure.bench_cases import CASES, Case, build_batch, build_ours, build_peer
+from halfwave.measure.clocks import best_seconds, take_turns
+from halfwave.measure.step import measure
 from halfwave.models import set_precision
 from halfwave.precision import Policy
-from halfwave.training.comparison import take_turns
-from halfwave.training.measures import measure
 
 PEER = "neuraloperator"
 
@@ -63,9 +60,9 @@ def measure_rates() -> Rates:
     flops = 2.0 * 2048 * 512 * 512
     source, target = torch.randn(1 << 23), torch.empty(1 << 23)
     return Rates(
-        fp32=flops / _best(lambda: a @ b),
-        bf16=flops / _best(lambda: half_a @ half_b),
-        memory=2.0 * source.nbytes / _best(lambda: target.copy_(source)),
+        fp32=flops / best_seconds(lambda: a @ b),
+        bf16=flops / best_seconds(lambda: half_a @ half_b),
+        memory=2.0 * source.nbytes / best_seconds(lambda: target.copy_(source)),
     )
 
 
@@ -78,7 +75,7 @@ def run_cases(
 
 
 @dataclass
-class _Work:
+class _Contender:
     """A model with its optimizer and a function that does the case's work once."""
 
     model: nn.Module
@@ -89,7 +86,7 @@ class _Work:
 
 def _run_case(case: Case, policies: Sequence[str], compiled: bool, rounds: int, rates: Rates) -> list[Row]:
     torch.manual_seed(0)
-    ours, peer = _work(case, build_ours(case), fused=True), _work(case, build_peer(case), fused=False)
+    ours, peer = _contender(case, build_ours(case), fused=True), _contender(case, build_peer(case), fused=False)
     steps: dict[str, Callable[[], object]] = {PEER: peer.step}
     memory = {PEER: _activation_bytes(peer)}
     flops = {}
@@ -102,7 +99,7 @@ def _run_case(case: Case, policies: Sequence[str], compiled: bool, rounds: int, 
         for name in policies:
             steps[f"{name} compiled"] = _compiled(case, ours, Policy.named(name))
             steps[f"{name} compiled"]()
-    seconds = {name: statistics.median(times) for name, times in take_turns(steps, rounds).items()}
+    seconds = take_turns(steps, rounds)
     return [
         _row(case, label, seconds, memory, _roofline(flops[label.split()[0]], label, ours, memory, rates))
         for label in seconds
@@ -127,13 +124,13 @@ def _row(case: Case, label: str, seconds: dict[str, float], memory: dict[str, in
     )
 
 
-def _work(case: Case, model: nn.Module, fused: bool) -> _Work:
+def _contender(case: Case, model: nn.Module, fused: bool) -> _Contender:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=fused or None)
     inputs, y = build_batch(case)
     if case.kind == "conv":
         x = inputs[0].clone().requires_grad_()
-        return _Work(model, optimizer, lambda: _conv_step(model, x, y), (x, y))
-    return _Work(model, optimizer, lambda: _training_step(model, optimizer, inputs, y), (*inputs, y))
+        return _Contender(model, optimizer, lambda: _conv_step(model, x, y), (x, y))
+    return _Contender(model, optimizer, lambda: _training_step(model, optimizer, inputs, y), (*inputs, y))
 
 
 def _conv_step(model: nn.Module, x: Tensor, y: Tensor) -> None:
@@ -151,28 +148,28 @@ def _training_step(
     optimizer.step()
 
 
-def _under(work: _Work, policy: Policy) -> Callable[[], object]:
+def _under(own: _Contender, policy: Policy) -> Callable[[], object]:
     def step() -> None:
-        set_precision(work.model, policy)
-        work.step()
+        set_precision(own.model, policy)
+        own.step()
 
     return step
 
 
-def _compiled(case: Case, work: _Work, policy: Policy) -> Callable[[], object]:
+def _compiled(case: Case, own: _Contender, policy: Policy) -> Callable[[], object]:
     """A compiled copy of the model, so that switching policies does not recompile it."""
     model = build_ours(case)
     set_precision(model, policy)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     # A GINO has no whole graph: how many edges there are is known only when the points are.
     graph = torch.compile(model, fullgraph=case.kind != "gino")
-    *inputs, y = work.batch
+    *inputs, y = own.batch
     return lambda: _training_step(graph, optimizer, inputs, y)
 
 
-def _activation_bytes(work: _Work) -> int:
-    work.step()
-    return measure(work.step, work.model, work.optimizer, work.batch).activation_bytes
+def _activation_bytes(own: _Contender) -> int:
+    own.step()
+    return measure(own.step, own.model, own.optimizer, own.batch).activation_bytes
 
 
 def _flops(step: Callable[[], object]) -> float:
@@ -181,21 +178,12 @@ def _flops(step: Callable[[], object]) -> float:
     return float(counter.get_total_flops())
 
 
-def _roofline(flops: float, label: str, work: _Work, memory: dict[str, int], rates: Rates) -> float:
+def _roofline(flops: float, label: str, own: _Contender, memory: dict[str, int], rates: Rates) -> float:
     """Products at the best measured rate of their format, and every activation, weight and optimizer byte once."""
     policy = label.split()[0]
     half = max(rates.fp32, rates.bf16)
     rate = half if policy == "mixed" else rates.fp32
-    parameters = sum(p.nbytes for p in work.model.parameters())
+    parameters = sum(p.nbytes for p in own.model.parameters())
     # AdamW reads weight, gradient and two moments, and writes three of them.
     traffic = 7 * parameters + 2 * memory[f"{policy} eager"]
     return flops / rate + traffic / rates.memory
-
-
-def _best(call: Callable[[], object], runs: int = 5) -> float:
-    best = math.inf
-    for _ in range(runs):
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
-    return best

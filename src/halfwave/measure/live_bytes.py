@@ -81,6 +81,15 @@ class LiveBytes(TorchDispatchMode):
         """Everything from here to the next mark belongs to `label`."""
         self._marks.append((len(self._log), label))
 
+    @property
+    def marks(self) -> list[tuple[Any, int]]:
+        """Labels of the marks with the places on the `curve` where they begin, in order."""
+        return [(label, position) for position, label in self._marks]
+
+    def curve(self) -> list[int]:
+        """The sum of live bytes at the beginning and after each allocation and free."""
+        return list(accumulate((change for _, change in self._log), initial=sum(self._before.values())))
+
     def spans(self) -> Iterator[tuple[Any, int, int]]:
         """For each mark in order: its label, the largest sum of live bytes in its span, and the sum at its end."""
         running, position = sum(self._before.values()), 0
@@ -95,7 +104,7 @@ class LiveBytes(TorchDispatchMode):
 
     def alive_at_peak(self) -> dict[int, int]:
         """Tokens and bytes of the storages that are alive when the sum is first at its largest."""
-        sums = list(accumulate((change for _, change in self._log), initial=sum(self._before.values())))
+        sums = self.curve()
         alive = dict(self._before)
         for token, change in self._log[: sums.index(max(sums))]:
             alive[token] = alive.get(token, 0) + change

@@ -9,7 +9,7 @@ from torch import nn
 
 from halfwave.planner.memory import plan_memory
 from halfwave.planner.sizes import parse_bytes
-from halfwave.planner.work import Work, as_work
+from halfwave.planner.workload import Workload, as_workload
 from halfwave.precision import Policy
 from halfwave.recipes import Recipe
 
@@ -18,7 +18,7 @@ _SECOND = 16
 
 
 def largest_batch(
-    what: str | Recipe | nn.Module | Work,
+    what: str | Recipe | nn.Module | Workload,
     memory: str | int,
     policy: str | Policy | None = "mixed",
     *,
@@ -34,7 +34,7 @@ def largest_batch(
     >>> largest_batch("darcy-paper", "24GiB", "mixed", device="cuda")
 
     Args:
-        what: a recipe or its name, a model with `sample`, or `Work`.
+        what: a recipe or its name, a model with `sample`, or `Workload`.
         memory: of the device: ``"24GiB"`` or bytes.
         policy: as in `plan_memory`.
         sample: of a model: the shape of one sample (C, *grid), or a function from the batch to the inputs.
@@ -42,7 +42,7 @@ def largest_batch(
         device, options: as in `plan_memory` (optimizer, recompute, loss).
     """
     limit = parse_bytes(memory)
-    work = as_work(what, sample, grid)
+    work = as_workload(what, sample, grid)
     known: dict[int, int] = {}
 
     def needed(batch: int) -> int:
