@@ -159,6 +159,21 @@ def test_half_precision_activations_are_half():
     assert peak_of(lambda: x.bfloat16(), x) == 1000 * (FLOAT + 2)
 
 
+def test_the_curve_and_the_marks_on_it():
+    x = torch.randn(100)
+    with LiveBytes() as live:
+        live.hold([x])
+        live.mark("one")
+        y = x + 1
+        live.mark("two")
+        z = y * 2
+        del y
+    assert live.curve() == [100 * FLOAT, 200 * FLOAT, 300 * FLOAT, 200 * FLOAT]
+    assert live.marks == [("one", 0), ("two", 1)]
+    assert max(live.curve()) == live.peak()
+    del z
+
+
 def test_throughput_counts_steps_after_warm_up():
     calls = []
     rate = samples_per_second(lambda: calls.append(1), samples=8, steps=5, warm_up=3)

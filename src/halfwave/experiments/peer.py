@@ -20,7 +20,7 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.interop import from_neuralop
 from halfwave.measure import StepMeasure, measure_step, seconds_of, training_step
 from halfwave.measure.bench import PEER
-from halfwave.measure.bench_cases import Case, build_peer
+from halfwave.measure.bench_cases import BenchCase, build_peer
 from halfwave.precision import Policy
 from halfwave.recipes import HALF, TITLES, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
@@ -107,7 +107,9 @@ def _players(match: Match, dataset: Dataset) -> dict[str, Player]:
     modes, channels, layers = (arguments.pop(name) for name in ("n_modes", "hidden_channels", "n_layers"))
     grid = tuple(dataset.grid)
     config = match.training.config("")
-    peer = build_peer(Case(match.problem, "step", grid, tuple(modes), channels, config.batch_size, layers, arguments))
+    peer = build_peer(
+        BenchCase(match.problem, "step", grid, tuple(modes), channels, config.batch_size, layers, arguments)
+    )
     models: dict[str, nn.Module] = {PEER: peer}
     for name in METHODS[1:]:
         models[name] = from_neuralop(peer, Policy.named(name, HALF))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from halfwave.measure.bench_cases import CASES, Case, build_batch, build_ours, build_peer
+from halfwave.measure.bench_cases import CASES, BenchCase, build_batch, build_ours, build_peer
 from halfwave.measure.clocks import best_seconds, take_turns
 from halfwave.measure.step import measure
 from halfwave.models import set_precision
@@ -22,7 +22,7 @@ from halfwave.precision import Policy
 
 PEER = "neuraloperator"
 
-__all__ = ["CASES", "Case", "Rates", "Row", "measure_rates", "run_cases"]
+__all__ = ["CASES", "BenchCase", "MachineRates", "Row", "measure_rates", "run_cases"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Rates:
+class MachineRates:
     """What this machine reaches: products in each format (FLOP/s) and copies (bytes/s)."""
 
     fp32: float
@@ -53,13 +53,13 @@ class Rates:
     memory: float
 
 
-def measure_rates() -> Rates:
+def measure_rates() -> MachineRates:
     """Best of a few runs of a large product in fp32 and bf16, and of a large copy."""
     a, b = torch.randn(2048, 512), torch.randn(512, 512)
     half_a, half_b = a.bfloat16(), b.bfloat16()
     flops = 2.0 * 2048 * 512 * 512
     source, target = torch.randn(1 << 23), torch.empty(1 << 23)
-    return Rates(
+    return MachineRates(
         fp32=flops / best_seconds(lambda: a @ b),
         bf16=flops / best_seconds(lambda: half_a @ half_b),
         memory=2.0 * source.nbytes / best_seconds(lambda: target.copy_(source)),
@@ -67,7 +67,7 @@ def measure_rates() -> Rates:
 
 
 def run_cases(
-    cases: Sequence[Case], policies: Sequence[str], compiled: bool, rounds: int, rates: Rates
+    cases: Sequence[BenchCase], policies: Sequence[str], compiled: bool, rounds: int, rates: MachineRates
 ) -> Iterator[list[Row]]:
     """The rows of each case, as they are measured."""
     for case in cases:
@@ -84,7 +84,7 @@ class _Contender:
     batch: tuple[Tensor, ...]
 
 
-def _run_case(case: Case, policies: Sequence[str], compiled: bool, rounds: int, rates: Rates) -> list[Row]:
+def _run_case(case: BenchCase, policies: Sequence[str], compiled: bool, rounds: int, rates: MachineRates) -> list[Row]:
     torch.manual_seed(0)
     ours, peer = _contender(case, build_ours(case), fused=True), _contender(case, build_peer(case), fused=False)
     steps: dict[str, Callable[[], object]] = {PEER: peer.step}
@@ -107,7 +107,7 @@ def _run_case(case: Case, policies: Sequence[str], compiled: bool, rounds: int, 
     ]
 
 
-def _row(case: Case, label: str, seconds: dict[str, float], memory: dict[str, int], roofline: float) -> Row:
+def _row(case: BenchCase, label: str, seconds: dict[str, float], memory: dict[str, int], roofline: float) -> Row:
     policy, mode = label.split()
     held = memory.get(label)
     return Row(
@@ -124,7 +124,7 @@ def _row(case: Case, label: str, seconds: dict[str, float], memory: dict[str, in
     )
 
 
-def _contender(case: Case, model: nn.Module, fused: bool) -> _Contender:
+def _contender(case: BenchCase, model: nn.Module, fused: bool) -> _Contender:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=fused or None)
     inputs, y = build_batch(case)
     if case.kind == "conv":
@@ -156,7 +156,7 @@ def _under(own: _Contender, policy: Policy) -> Callable[[], object]:
     return step
 
 
-def _compiled(case: Case, own: _Contender, policy: Policy) -> Callable[[], object]:
+def _compiled(case: BenchCase, own: _Contender, policy: Policy) -> Callable[[], object]:
     """A compiled copy of the model, so that switching policies does not recompile it."""
     model = build_ours(case)
     set_precision(model, policy)
@@ -178,7 +178,7 @@ def _flops(step: Callable[[], object]) -> float:
     return float(counter.get_total_flops())
 
 
-def _roofline(flops: float, label: str, own: _Contender, memory: dict[str, int], rates: Rates) -> float:
+def _roofline(flops: float, label: str, own: _Contender, memory: dict[str, int], rates: MachineRates) -> float:
     """Products at the best measured rate of their format, and every activation, weight and optimizer byte once."""
     policy = label.split()[0]
     half = max(rates.fp32, rates.bf16)

@@ -14,7 +14,7 @@ from halfwave.spectral import SpectralConv
 
 
 @dataclass(frozen=True)
-class Case:
+class BenchCase:
     """One piece of work: forward and backward of a spectral convolution, or a training step of a model.
 
     Attributes:
@@ -36,20 +36,20 @@ class Case:
 
 
 CASES = (
-    Case("conv-128x128", "conv", (128, 128), (64, 64), 64, 8),
-    Case("step-1024", "step", (1024,), (64,), 64, 16),
-    Case("step-64x64", "step", (64, 64), (32, 32), 64, 8),
-    Case("step-128x128", "step", (128, 128), (64, 64), 64, 8),
-    Case("step-128x128-batch32", "step", (128, 128), (64, 64), 64, 32),
-    Case("step-256x256", "step", (256, 256), (64, 64), 32, 4),
-    Case("step-64x64x64", "step", (64, 64, 64), (16, 16, 16), 32, 1),
-    Case("step-128x128-cp", "step", (128, 128), (64, 64), 64, 8, options={"factorization": "cp", "rank": 0.05}),
-    Case("sfno-256x512", "sfno", (256, 512), (256, 256), 32, 4),
-    Case("gino-32", "gino", (32, 32, 32), (16, 16, 16), 64, 1, points=3586),
+    BenchCase("conv-128x128", "conv", (128, 128), (64, 64), 64, 8),
+    BenchCase("step-1024", "step", (1024,), (64,), 64, 16),
+    BenchCase("step-64x64", "step", (64, 64), (32, 32), 64, 8),
+    BenchCase("step-128x128", "step", (128, 128), (64, 64), 64, 8),
+    BenchCase("step-128x128-batch32", "step", (128, 128), (64, 64), 64, 32),
+    BenchCase("step-256x256", "step", (256, 256), (64, 64), 32, 4),
+    BenchCase("step-64x64x64", "step", (64, 64, 64), (16, 16, 16), 32, 1),
+    BenchCase("step-128x128-cp", "step", (128, 128), (64, 64), 64, 8, options={"factorization": "cp", "rank": 0.05}),
+    BenchCase("sfno-256x512", "sfno", (256, 512), (256, 256), 32, 4),
+    BenchCase("gino-32", "gino", (32, 32, 32), (16, 16, 16), 64, 1, points=3586),
 )
 
 
-def build_ours(case: Case) -> nn.Module:
+def build_ours(case: BenchCase) -> nn.Module:
     """Our model, in full precision."""
     if case.kind == "conv":
         return SpectralConv(case.channels, case.channels, case.n_modes, **case.options)
@@ -60,7 +60,7 @@ def build_ours(case: Case) -> nn.Module:
     return FNO(case.n_modes, 1, 1, case.channels, case.n_layers, **case.options)
 
 
-def build_peer(case: Case) -> nn.Module:
+def build_peer(case: BenchCase) -> nn.Module:
     """neuraloperator's model with the same architecture; InputError where it is not installed."""
     try:
         from neuralop import models
@@ -84,7 +84,7 @@ def build_peer(case: Case) -> nn.Module:
     return peer
 
 
-def build_batch(case: Case) -> tuple[tuple[Tensor, ...], Tensor]:
+def build_batch(case: BenchCase) -> tuple[tuple[Tensor, ...], Tensor]:
     """(what both models are called with, the target)."""
     if case.kind == "gino":
         points, latent = surface(case.points)[None], unit_grid(case.grid)[None]
@@ -106,7 +106,7 @@ def unit_grid(sizes: tuple[int, ...]) -> Tensor:
     return torch.stack(torch.meshgrid(*(torch.linspace(0, 1, n) for n in sizes), indexing="ij"), dim=-1)
 
 
-def _gino_arguments(case: Case) -> dict[str, Any]:
+def _gino_arguments(case: BenchCase) -> dict[str, Any]:
     """Both libraries' defaults in all that is not said here; neighbourhoods reach a little past a latent cell."""
     return {
         "in_channels": 3,

@@ -1,11 +1,10 @@
 """What will it cost: memory and time of a training step before it runs; `plan_precision` chooses its formats."""
 
 from halfwave.certificates import plan_precision
-from halfwave.planner.cost import CostPlan, plan_cost
-from halfwave.planner.hardware_table import DEVICES, get_device
+from halfwave.planner.cost import Clock, CostPlan, plan_cost
 from halfwave.planner.largest_batch import largest_batch
 from halfwave.planner.memory import MemoryPlan, plan_memory
-from halfwave.planner.roofline import Clock, Roofline
+from halfwave.planner.roofline import DEVICES, Roofline, get_device
 from halfwave.planner.sizes import format_bytes, parse_bytes
 from halfwave.planner.stopwatch import Stopwatch
 from halfwave.planner.workload import Workload, recipe_workload

@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from halfwave.numerics import FORMATS
-from halfwave.planner.cost import plan_cost
+from halfwave.planner.cost import Clock, plan_cost
 from halfwave.planner.largest_batch import largest_batch
 from halfwave.planner.memory import plan_memory
-from halfwave.planner.roofline import Clock
 from halfwave.planner.workload import recipe_grid, recipe_workload
 from halfwave.precision import NAMES, SPECTRAL_ROLES, Policy
 from halfwave.recipes import Recipe
