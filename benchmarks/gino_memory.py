@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import torch
 
-from halfwave.experiments.bench_cases import CASES, build_batch, build_ours
+from halfwave.measure.bench_cases import CASES, build_batch, build_ours
+from halfwave.measure.step import measure
 from halfwave.models import set_precision
-from halfwave.training.measures import measure
 
 LIMIT_GIB = 8.0
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import torch
 
+from halfwave.certificates import PrecisionPlan, plan_precision
 from halfwave.data import Darcy, generate, open_dataset
-from halfwave.planner import PrecisionPlan, plan_precision
 from halfwave.training import TrainConfig, train
 from halfwave.training.problem import build_operator
 

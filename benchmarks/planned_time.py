@@ -10,15 +10,14 @@ hold: the predicted time of mixed relative to full is within 30% of the measured
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
+from functools import partial
 
 import torch
 
 import halfwave as hw
+from halfwave.measure import take_turns, training_step
 from halfwave.planner import Stopwatch, plan_cost
 from halfwave.training.losses import RelativeL2
-from halfwave.training.measures import training_step
 
 POLICIES = ("full", "mixed")
 ALLOWED = 0.30
@@ -34,15 +33,14 @@ def measured(side: int, channels: int, batch: int, rounds: int) -> dict[str, flo
     model = build(side, channels)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     data = torch.randn(batch, 1, side, side), torch.randn(batch, 1, side, side)
-    taken: dict[str, list[float]] = {policy: [] for policy in POLICIES}
-    for turn in range(rounds + 1):
-        for policy in POLICIES:
-            hw.set_precision(model, policy)
-            start = time.perf_counter()
-            training_step(model, RelativeL2(), optimizer, data)
-            if turn:
-                taken[policy].append(time.perf_counter() - start)
-    return {policy: statistics.median(times) for policy, times in taken.items()}
+
+    def step(policy: str) -> None:
+        hw.set_precision(model, policy)
+        training_step(model, RelativeL2(), optimizer, data)
+
+    calls = {policy: partial(step, policy) for policy in POLICIES}
+    take_turns(calls, 1)
+    return take_turns(calls, rounds)
 
 
 def build(side: int, channels: int) -> hw.FNO:

@@ -17,8 +17,8 @@ from halfwave.precision import Policy, Schedule
 from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
-    from halfwave import data, interop, planner, theory, training
-    from halfwave.planner import certify
+    from halfwave import certificates, data, interop, measure, planner, theory, training
+    from halfwave.certificates import certify
     from halfwave.training import load, save
 
 try:
@@ -28,9 +28,11 @@ except PackageNotFoundError:  # a source tree that is not installed
 
 # Imported when first used: the solvers, the trainer and their libraries take seconds that a model does not need.
 _LATER = {
-    "certify": "halfwave.planner",
+    "certificates": "halfwave.certificates",
+    "certify": "halfwave.certificates",
     "data": "halfwave.data",
     "interop": "halfwave.interop",
+    "measure": "halfwave.measure",
     "planner": "halfwave.planner",
     "theory": "halfwave.theory",
     "training": "halfwave.training",
@@ -55,10 +57,12 @@ __all__ = [
     "Schedule",
     "SpectralConv",
     "UNet",
+    "certificates",
     "certify",
     "data",
     "interop",
     "load",
+    "measure",
     "models",
     "numerics",
     "planner",

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from halfwave.errors import InputError
 
 PARTIAL = ".halfwave-partial"
@@ -48,6 +50,27 @@ def remove_leftovers(folder: Path) -> None:
     for path in folder.glob(f".*{PARTIAL}"):
         with suppress(FileNotFoundError):
             path.unlink()
+
+
+@contextmanager
+def locked(path: Path, taken: str) -> Iterator[None]:
+    """Hold the lock file `path` for this process; InputError that says `taken` where another one holds it.
+
+    The system frees it when the holder ends, killed or not; the file stays. InputError too where nothing can be written
+    or locked (some network mounts): two writers would not be told apart there.
+    """
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise InputError(taken) from None
+    except (OSError, NotImplementedError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot lock {path}: {reason}; expected a place that can be written and locked") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def check_no_input(output: str | Path, *inputs: str | Path) -> None:

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from halfwave.commands import bench
-from halfwave.experiments.bench import Case
-from halfwave.experiments.bench_cases import CASES, build_batch, build_ours, build_peer
+from halfwave.measure.bench import BenchCase
+from halfwave.measure.bench_cases import CASES, build_batch, build_ours, build_peer
 
 SMALL_KERNELS = {
     "in_gno_radius": 0.4,
@@ -15,12 +15,12 @@ SMALL_KERNELS = {
     "out_gno_channel_mlp_hidden_layers": [8],
 }
 TINY = (
-    Case("step-tiny", "step", (12, 12), (4, 4), 4, 2, n_layers=2),
-    Case("conv-tiny", "conv", (16,), (6,), 3, 2),
+    BenchCase("step-tiny", "step", (12, 12), (4, 4), 4, 2, n_layers=2),
+    BenchCase("conv-tiny", "conv", (16,), (6,), 3, 2),
 )
 MODELS = (
-    Case("sfno-tiny", "sfno", (8, 16), (6, 8), 4, 2, n_layers=2),
-    Case("gino-tiny", "gino", (4, 4, 4), (4, 4, 4), 4, 1, n_layers=1, points=20, options=SMALL_KERNELS),
+    BenchCase("sfno-tiny", "sfno", (8, 16), (6, 8), 4, 2, n_layers=2),
+    BenchCase("gino-tiny", "gino", (4, 4, 4), (4, 4, 4), 4, 1, n_layers=1, points=20, options=SMALL_KERNELS),
 )
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from halfwave.planner import largest_batch, plan_memory
-from halfwave.planner.work import recipe_work
+from halfwave.planner.workload import recipe_workload
 
 SMALL = ("n_layers=1", "hidden_channels=8", "n_modes=[8,8]")
 ASKED = ["plan", "demo", "--batch", 8, "--grid", 32, "--device-memory", "1GiB", "--arguments", *SMALL]
@@ -25,7 +25,7 @@ def test_figures_are_those_of_the_library(command):
     assert code == 0
     record = json.loads(out)
     mixed = record["policies"][-1]
-    work = recipe_work("demo", 32, {"n_layers": 1, "hidden_channels": 8, "n_modes": [8, 8]})
+    work = recipe_workload("demo", 32, {"n_layers": 1, "hidden_channels": 8, "n_modes": [8, 8]})
     assert mixed["policy"] == "mixed"
     assert mixed["peak_bytes"] == plan_memory(work.model, work.inputs(8), policy="mixed", device="cuda").peak_bytes
     assert mixed["largest_batch"] == largest_batch(work, "1GiB", "mixed", device="cuda")

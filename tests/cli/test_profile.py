@@ -23,10 +23,10 @@ def test_profile_writes_its_files(command, tmp_path):
 @pytest.mark.parametrize(
     ("code", "message", "options"),
     [
-        (2, "unknown recipe 'darcey': expected one of demo", ["darcey"]),
+        (2, "unknown recipe 'darcey': expected one of darcy, demo", ["darcey"]),
         (2, "--batch must be at least 1, got 0", ["demo", "--batch", "0"]),
         (2, "--steps must be at least 1, got -1", ["demo", "--steps", "-1"]),
-        (1, "a grid of 8 x 8 is too small for n_modes [24, 24]", ["demo", "--grid", "8"]),
+        (1, "a grid of 8x8 is too small for n_modes [24, 24]", ["demo", "--grid", "8"]),
         (1, "resolution is 2", ["darcy-unet", "--grid", "2"]),
         (2, "unknown precision 'quarter'", ["demo", "--precision", "quarter"]),
         (2, "unknown format 'fp12'", ["demo", "--dtype", "fp12"]),

@@ -12,9 +12,10 @@ import h5py
 import numpy as np
 import pytest
 
-from halfwave.data import GENERATORS, PAPER_COUNTS, Darcy, build_generator, generate
+from halfwave.data import GENERATORS, Darcy, build_generator, generate
 from halfwave.data.store import ShardStore, plan_tasks
 from halfwave.errors import InputError
+from halfwave.recipes import PAPER
 
 PATIENCE = 300  # seconds: never reached, except where something hangs
 SMALL = Darcy(resolution=12)
@@ -106,7 +107,7 @@ def test_every_generator_gives_the_same_bytes_from_two_workers(generator, tmp_pa
 
 def test_generators_by_name():
     assert build_generator("darcy", resolution=16, dim=1) == Darcy(resolution=16, dim=1)
-    assert set(PAPER_COUNTS) == set(GENERATORS)
+    assert set(PAPER) == set(GENERATORS)
     with pytest.raises(InputError, match="accepted: darcy, navier-stokes, shallow-water, car, ahmed"):
         build_generator("burgers")
     with pytest.raises(InputError, match="no parameter 'viscosity'"):

@@ -10,8 +10,7 @@ from halfwave.data import GENERATORS
 from halfwave.models import MODELS
 
 ROOT = Path(halfwave.__file__).parent
-ROOMS = ("domains", "data", "training", "commands")
-"""`planner` and `experiments` still have such places: see issue 2/10."""
+ROOMS = ("domains", "data", "training", "commands", "measure", "certificates", "planner", "experiments")
 
 
 def decisions(tree):

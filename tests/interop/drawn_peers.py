@@ -41,7 +41,9 @@ class Drawn:
         return peer
 
     def input(self):
-        return torch.randn(2, self.options["in_channels"], *self.grid, generator=torch.Generator().manual_seed(1))
+        dtype = torch.cfloat if self.options.get("complex_data") else torch.float
+        generator = torch.Generator().manual_seed(1)
+        return torch.randn(2, self.options["in_channels"], *self.grid, generator=generator, dtype=dtype)
 
 
 def draw(seed):

@@ -14,12 +14,12 @@ from neuralop.models import UNO as PeerUNO
 from torch import nn
 
 import halfwave as hw
+from halfwave.certificates.conv_bound import bound_conv, weight_norms
+from halfwave.certificates.norms import largest_rms
 from halfwave.errors import InputError
 from halfwave.interop import convert, from_neuralop
 from halfwave.interop.converted import ConvertedChannelMLP, ConvertedConv
-from halfwave.planner.conv_bound import bound_conv, weight_norms
-from halfwave.planner.norms import largest_rms
-from halfwave.training.measures import measure_step, training_step
+from halfwave.measure import measure_step, training_step
 
 
 class HandWritten(nn.Module):

@@ -61,6 +61,7 @@ def _relative(a, b):
         (3, {"fno_skip": "identity", "fno_channel_mlp_skip": "linear", "fno_channel_mlp_expansion": 1.0}),
         (3, {"fno_use_channel_mlp": False, "in_gno_channel_mlp_hidden_layers": [3]}),
         (3, {"fno_factorization": "tucker", "fno_rank": 0.4}),
+        (3, {"fno_stabilizer": "tanh", "fno_resolution_scaling_factor": 1}),
         (3, {"fno_factorization": "cp", "fno_rank": 0.4, "fno_implementation": "reconstructed"}),
         (2, {"fno_factorization": "tt", "fno_rank": 0.4, "fno_separable": True}),
     ],
@@ -96,10 +97,11 @@ def test_round_trip_of_the_state_dict():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fno_norm": "group_norm"}, "fno_norm"),
-        ({"fno_stabilizer": "tanh"}, "stabilizer"),
+        ({"fno_norm": "group_norm"}, "norm 'group_norm'"),
+        ({"fno_channel_mlp_dropout": 0.5}, "channel_mlp_dropout 0.5"),
+        ({"fno_non_linearity": torch.nn.functional.silu}, "non_linearity 'silu'"),
         ({"fno_preactivation": True}, "preactivation"),
-        ({"fno_resolution_scaling_factor": 2}, "resolution scaling factor"),
+        ({"fno_resolution_scaling_factor": 2}, r"scaling \(\(2.0, 2.0, 2.0\)"),
         ({"gno_channel_mlp_non_linearity": torch.nn.functional.relu}, "another nonlinearity"),
     ],
 )
@@ -111,3 +113,14 @@ def test_what_cannot_be_carried_over_raises(options, message):
 def test_a_state_dict_is_not_enough():
     with pytest.raises(ValueError, match="expected the model itself"):
         from_neuralop(_peer().state_dict())
+
+
+def test_a_gino_with_code_of_its_own_is_refused():
+    peer = _peer()
+    peer.fno_blocks.n_modes = (2, 2, 2)
+    with pytest.raises(ValueError, match=r"weights for \(4, 5, 4\) modes in a GINO that keeps \(2, 2, 2\)"):
+        from_neuralop(peer)
+    peer = _peer()
+    peer.gno_out.register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match=r"gno_out .* has hooks"):
+        from_neuralop(peer)

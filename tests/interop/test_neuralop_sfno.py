@@ -104,5 +104,5 @@ def test_what_cannot_be_carried_over_raises():
     del state["_metadata"]
     with pytest.raises(ValueError, match="do not say how many orders"):
         from_neuralop(state)
-    with pytest.raises(ValueError, match="domain_padding, which halfwave's SFNO does not have"):
+    with pytest.raises(ValueError, match="domain_padding on the sphere, which halfwave does not have"):
         from_neuralop(_peer(domain_padding=0.1))

@@ -5,9 +5,9 @@ import torch
 from small_models import ARGUMENTS, OPERATORS, batch, build
 
 import halfwave as hw
+from halfwave.measure.ranges import is_spectral, watch_stages
 from halfwave.models import MODELS, build_model
 from halfwave.precision import NAMES, ROLES, Policy
-from halfwave.training.ranges import is_spectral, watch_stages
 
 DTYPES = ("bf16", "fp16", "tf32", "fp8_e4m3", "fp8_e5m2")
 BLOCKS = ("FFH", "FHF", "FHH", "HFF", "HFH", "HHF")

@@ -8,6 +8,7 @@ import torch
 from small_models import batch, build
 
 import halfwave as hw
+from halfwave.measure.ranges import is_spectral, watch_stages
 from halfwave.models import MODELS
 from halfwave.models.block import FNOBlock
 from halfwave.models.convolution import Convolution
@@ -18,7 +19,6 @@ from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.sinusoidal import CoordinateEmbedding
 from halfwave.precision import NAMES, Policy
 from halfwave.spectral import SpectralConv
-from halfwave.training.ranges import is_spectral, watch_stages
 
 FIELDS = [name for name in MODELS if name != "GINO"]
 HALVES = [torch.float16, torch.bfloat16]

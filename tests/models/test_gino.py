@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import halfwave as hw
+from halfwave.measure.step import LiveBytes
 from halfwave.models import GINO, build_model, pack_points, set_precision, unpack_points
 from halfwave.precision import Policy
-from halfwave.training.measures import LiveBytes
 
 SMALL = {
     "in_channels": 3,

@@ -5,6 +5,7 @@ import torch
 from neuralop.layers.gno_block import GNOBlock
 from neuralop.layers.gno_weighting_functions import dispatch_weighting_fn
 
+from halfwave.measure.step import LiveBytes
 from halfwave.models.edge_sums import EdgeWork, sum_messages
 from halfwave.models.graph import build_graph
 from halfwave.models.graph_kernel import TRANSFORM_TYPES, GraphKernel
@@ -12,7 +13,6 @@ from halfwave.models.mollifiers import MOLLIFIERS
 from halfwave.models.sinusoidal import CoordinateEmbedding
 from halfwave.numerics import arithmetic_of
 from halfwave.precision import Policy
-from halfwave.training.measures import LiveBytes
 
 RADIUS = 0.3
 

@@ -15,8 +15,8 @@ BAD = {
     "numpy": (lambda x: x.numpy(), TypeError, "torch.from_numpy.*got ndarray"),
     "list": (lambda x: x.tolist(), TypeError, "expected input to be a torch.Tensor, got list"),
     "integers": (lambda x: x.long(), TypeError, r"expected floating-point input, got torch.int64.*\.float\(\)"),
-    "axes": (lambda x: x[0], ValueError, r"expected input \(batch, 1, 2 grid axes\), got \(1, "),
-    "channels": (lambda x: x.expand(-1, 3, -1, -1), ValueError, r"expected input \(batch, 1, 2 grid axes\), got"),
+    "axes": (lambda x: x[0], ValueError, r"expected input \(batch, 1, (2 grid axes|latitudes, .*)\), got \(1, "),
+    "channels": (lambda x: x.expand(-1, 3, -1, -1), ValueError, r"expected input \(batch, 1, .*\), got \(2, 3, "),
     "no points": (lambda x: x[..., :0], ValueError, r"at least one point on every grid axis, got \(2, 1, \d+, 0\)"),
     "device": (lambda x: x.to("meta"), ValueError, "input is on meta and the weights are on cpu"),
 }

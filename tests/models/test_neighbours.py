@@ -128,12 +128,12 @@ def test_the_cache_is_bounded_and_forgets_what_was_not_used(searches):
     searches.clear()
     for index in (0, 1, 0, 2, 0, 1):  # 1 had to go for 2
         cache.graph(clouds[index], queries, 0.5)
-        assert cache.nbytes <= cache.max_bytes
+        assert cache.kept.held <= cache.kept.limit
     assert len(searches) == 4
-    assert len(copy.deepcopy(cache)) == 0
+    assert len(copy.deepcopy(cache).kept) == 0
 
 
 def test_a_graph_larger_than_the_cache_is_not_kept():
     cache = GraphCache(max_bytes=8)
     cache.graph(torch.rand(30, 2), torch.rand(20, 2), 0.5)
-    assert (len(cache), cache.nbytes) == (0, 0)
+    assert (len(cache.kept), cache.kept.held) == (0, 0)

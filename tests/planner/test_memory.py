@@ -12,12 +12,12 @@ from torch import nn
 
 import halfwave as hw
 from halfwave.errors import InputError
+from halfwave.measure.step import measure
 from halfwave.models.recompute import recompute_blocks
 from halfwave.planner import plan_memory
 from halfwave.precision import NAMES
 from halfwave.spectral import SpectralConv
 from halfwave.training.losses import RelativeL2
-from halfwave.training.measures import measure
 
 GRID_INPUT = (3, 1, 40, 40)
 LATENT = torch.stack(torch.meshgrid(*[torch.linspace(0, 1, 8)] * 3, indexing="ij"), -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from halfwave.errors import InputError
-from halfwave.planner.paper_memory import TABLES, paper_batch, paper_tables, paper_work
+from halfwave.planner.paper_memory import TABLES, paper_batch, paper_tables, paper_workload
 
 
 def _ratios(table: str) -> dict[tuple[str, str], float]:
@@ -35,9 +35,9 @@ def test_rows_say_what_the_paper_printed_and_why_ours_differs() -> None:
 
 
 def test_sizes_are_the_papers() -> None:
-    assert paper_work("navier-stokes").inputs(paper_batch("navier-stokes")) == (8, 1, 128, 128)
-    assert paper_work("shallow-water").inputs(4) == (4, 3, 256, 512)
-    points = paper_work("car").inputs(1)["input_geom"]
+    assert paper_workload("navier-stokes").inputs(paper_batch("navier-stokes")) == (8, 1, 128, 128)
+    assert paper_workload("shallow-water").inputs(4) == (4, 3, 256, 512)
+    points = paper_workload("car").inputs(1)["input_geom"]
     assert points.shape == (1, 3586, 3)
     assert points.min() >= 0
     assert points.max() <= 1
@@ -47,7 +47,7 @@ def test_unknown_names() -> None:
     with pytest.raises(InputError, match="no table 'speed'"):
         list(paper_tables(("speed",)))
     with pytest.raises(InputError, match="no dataset 'burgers'"):
-        paper_work("burgers")
+        paper_workload("burgers")
     with pytest.raises(InputError, match="one geometry at a time"):
-        paper_work("ahmed").inputs(2)
+        paper_workload("ahmed").inputs(2)
     assert len(TABLES) == 6

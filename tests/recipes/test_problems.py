@@ -11,7 +11,7 @@ import pytest
 
 from halfwave.experiments.lab import Training
 from halfwave.experiments.registry import NAMES, get_experiment
-from halfwave.planner.paper_memory import paper_batch, paper_work
+from halfwave.planner.paper_memory import paper_batch, paper_workload
 from halfwave.recipes import (
     HALF,
     PAPER,
@@ -107,7 +107,7 @@ def _paper(recipe: Recipe) -> Recipe | None:
 @pytest.mark.parametrize("name", ["navier-stokes", "darcy", "navier-stokes-unet", "shallow-water"])
 def test_the_memory_tables_read_the_recipes(name: str) -> None:
     recipe = problem(name, "paper")
-    work = paper_work(name)
+    work = paper_workload(name)
     assert paper_batch(name) == recipe.training["batch_size"]
     assert work.inputs(2)[0] == 2
     assert work.inputs(2)[-1] == {"shallow-water": 512}.get(name, recipe.parameters["resolution"])
@@ -115,7 +115,7 @@ def test_the_memory_tables_read_the_recipes(name: str) -> None:
 
 
 def test_the_bodies_of_the_memory_tables_read_the_recipes() -> None:
-    recipe, work = problem("car", "paper"), paper_work("car", "memory", "B")
+    recipe, work = problem("car", "paper"), paper_workload("car", "memory", "B")
     inputs = work.inputs(1)
     assert inputs["input_geom"].shape == (1, recipe.parameters["points"], 3)
     assert inputs["latent_queries"].shape == (1, *[recipe.training["latent_resolution"]] * 3, 3)

@@ -5,7 +5,6 @@ from browser import CHROMIUM, MISSING, WIDTHS, look_at
 from made_up import evidence, panels
 
 from halfwave.report.evidence_page import evidence_page
-from halfwave.report.page import page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 
@@ -28,10 +27,9 @@ def test_the_page_fits_a_phone_and_a_desk_in_light_and_dark(tmp_path, scheme):
 
 
 def test_the_browser_sees_what_is_wrong(tmp_path):
-    broken = page(
-        "broken",
-        '<div style="width:2000px">wide</div><img alt="" src="data:image/png;base64,AAAA">'
-        "<script>console.error('a made-up error')</script>",
+    broken = (
+        '<!doctype html><div style="width:2000px">wide</div><img alt="" src="data:image/png;base64,AAAA">'
+        "<script>console.error('a made-up error')</script>"
     )
     found, console = look_at(broken, tmp_path, "light")
     assert "a made-up error" in console[0]

@@ -9,11 +9,11 @@ from tensorly.cp_tensor import validate_cp_rank
 from tensorly.tt_tensor import validate_tt_rank
 from tensorly.tucker_tensor import validate_tucker_rank
 
+from halfwave.measure.step import LiveBytes
 from halfwave.numerics import FORMATS, arithmetic
 from halfwave.precision import Policy
-from halfwave.spectral import SpectralConv, build_weight
+from halfwave.spectral import SpectralConv, WeightSettings
 from halfwave.spectral.ranks import cp_rank, tt_rank, tucker_rank
-from halfwave.training.measures import LiveBytes
 
 KINDS = ["cp", "tucker", "tt"]
 GRIDS = [
@@ -189,7 +189,7 @@ def test_weights_only_in_half(kind):
 def test_one_graph_for_the_compiler(kind):
     """The plan is a constant of the graph; values and gradients are those of the eager layer."""
     torch.manual_seed(0)
-    weight = build_weight((4, 3), 3, 3, 0.5, factorization=kind, rank=0.5)
+    weight = WeightSettings(kind, 0.5).build((4, 3), 3, 3, 0.5)
     x_hat = torch.randn(4, 3, 2, 2, 3, requires_grad=True)
     arith = arithmetic(FORMATS["fp32"], "cpu")
 
@@ -279,7 +279,7 @@ def test_bad_arguments_raise(options, message):
 
 
 def test_factors_of_another_shape_raise():
-    weight = build_weight((4, 3), 2, 2, 0.5, factorization="cp", rank=2)
-    other = build_weight((4, 3), 2, 2, 0.5, factorization="cp", rank=3)
+    weight = WeightSettings("cp", 2).build((4, 3), 2, 2, 0.5)
+    other = WeightSettings("cp", 3).build((4, 3), 2, 2, 0.5)
     with pytest.raises(ValueError, match=r"weights of shape \(3,\) does not fit \(2, 2\)"):
         weight.load_complex_state(other.complex_state())

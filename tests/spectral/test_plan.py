@@ -6,11 +6,11 @@ import opt_einsum
 import pytest
 import torch
 
+from halfwave.measure.step import LiveBytes
 from halfwave.numerics import FORMATS, arithmetic
 from halfwave.spectral.execute import execute
 from halfwave.spectral.paths import MemoryExhaustive, MemoryGreedy
 from halfwave.spectral.plan import _plan, plan_contraction
-from halfwave.training.measures import LiveBytes
 
 # Dense, separable, CP, Tucker, TT; and one with an index that only one operand has.
 CASES = {

@@ -12,7 +12,7 @@ from random_cases import check_discretization, check_smooth
 from halfwave.theory import Interpolant, bound_discretization, discretization_error, lower_bound_discretization
 from halfwave.theory.lattice import read_lattice
 from halfwave.theory.lipschitz import mean_distance
-from halfwave.theory.lower import Ramp, Teeth
+from halfwave.theory.lower_bounds import Ramp, Teeth
 
 seeds = st.integers(0, 2**32 - 1)
 

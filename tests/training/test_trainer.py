@@ -13,7 +13,7 @@ from halfwave.data import open_dataset
 from halfwave.display import Display
 from halfwave.domains import Torus
 from halfwave.errors import InputError
-from halfwave.files import PARTIAL, write_json
+from halfwave.files import PARTIAL
 from halfwave.training import Operator, TrainConfig, evaluate, load, train, train_seeds
 from halfwave.training.evaluation import resample
 from halfwave.training.records import read_metrics
@@ -144,11 +144,11 @@ def test_two_processes_do_not_train_in_one_directory(config, tmp_path):
 
 def test_a_run_without_a_checkpoint_may_change_its_settings_and_leaves_no_litter(config, tmp_path):
     (tmp_path / "state").mkdir()
-    names = (".metrics.csv.x1y2", "state/.at-0000000003.safetensors.x1y2")
-    litter = [tmp_path / f"{name}{PARTIAL}" for name in names]
+    names = (f".metrics.csv.x1y2{PARTIAL}", f"state/.at-0000000003.safetensors.x1y2{PARTIAL}")
+    litter = [tmp_path / name for name in names]
     for path in litter:
         path.write_text("half written")
-    write_json(tmp_path / "config.json", {"config": {"data": "other.h5"}, "data": {}, "environment": {}})
+    (tmp_path / "config.json").write_text('{"config": {"data": "other.h5"}, "data": {}, "environment": {}}')
     train(config, tmp_path, quiet=True)
     assert json.loads((tmp_path / "config.json").read_text())["config"]["data"] == config.data
     assert not any(path.exists() for path in litter)

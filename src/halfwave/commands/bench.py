@@ -10,10 +10,11 @@ from rich.table import Table
 
 from halfwave.commands.common import log_console, results_console
 from halfwave.errors import UsageError
-from halfwave.experiments.bench import CASES, Row, measure_rates, run_cases
 from halfwave.files import write_json
+from halfwave.measure.bench import CASES, Row, measure_rates, run_cases
 from halfwave.numerics import describe_cpu
 from halfwave.precision import NAMES
+from halfwave.tables import build_table
 
 
 @dataclass
@@ -62,16 +63,17 @@ class Bench:
 
 def bench_table(rows: list[Row]) -> Table:
     """Ratios to the peer: time above 1 and memory below 1 are in our favour."""
-    table = Table("case", "policy", "s", "peer s", "faster", "memory", "roofline", title="against neuraloperator fp32")
-    for row in rows:
-        mode = "" if row.mode == "eager" else " compiled"
-        table.add_row(
+    cells = [
+        (
             row.case.removeprefix("step-"),
-            row.policy + mode,
+            row.policy if row.mode == "eager" else f"{row.policy} compiled",
             f"{row.seconds:.3f}",
             f"{row.peer_seconds:.2f}",
             f"{row.ratio:.1f}x",
             "-" if row.memory_ratio is None else f"{row.memory_ratio:.2f}x",
             f"{row.roofline_seconds:.3f}",
         )
-    return table
+        for row in rows
+    ]
+    figures = ["s", "peer s", "faster", "memory", "roofline"]
+    return build_table("against neuraloperator fp32", ["case", "policy"], figures, cells)

@@ -10,15 +10,14 @@ from typing import Annotated, Any
 import torch
 import tyro
 
+from halfwave.certificates import Certificate, certify, core_of
 from halfwave.commands.bounds_data import measure_file
 from halfwave.commands.bounds_theory import Question, describe, sweep
-from halfwave.commands.common import as_usage, log_console, model_file
+from halfwave.commands.common import as_usage, find_model_file, log_console
 from halfwave.commands.evaluate import check_fits
 from halfwave.data import open_dataset
 from halfwave.errors import InputError, UsageError
 from halfwave.files import write_json
-from halfwave.planner import Certificate, certify
-from halfwave.planner.observe import core_of
 from halfwave.precision import Policy
 from halfwave.report.bounds import draw_bounds, is_result
 from halfwave.training import load
@@ -122,7 +121,7 @@ class Bounds:
 
     def _certificate(self, path: Path) -> tuple[dict[str, Any], str]:
         policy = as_usage(lambda: Policy.named(self.precision or "mixed", dtype=self.dtype))
-        model = load(model_file(path))
+        model = load(find_model_file(path))
         dataset = open_dataset(self.data or _own_data(path))
         check_fits(model, dataset.in_channels, len(dataset.test.grid), dataset.path)
         core, x = core_of(model, dataset.test[: self.samples][0])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from halfwave.commands.bounds_theory import Question, discretization, fft_scale, precision
 from halfwave.data import open_dataset
 from halfwave.errors import InputError
+from halfwave.tables import build_table, table_text
 from halfwave.theory import Algorithm, Estimate, discretization_error, estimate_variation, precision_error
 
 _SMALLEST = 8
@@ -117,19 +118,23 @@ def _verdict(question: Question, rows: list[dict[str, Any]]) -> str:
     return f"Measured: {question.format} costs more than the grid at every resolution compared ({sides} a side)."
 
 
+def _table(result: dict[str, Any]) -> str:
+    keys = ("discretization_measured", "discretization_bound", "precision_measured", "precision_bound")
+    rows = [
+        (str(row["side"]), *("-" if row[key] is None else f"{row[key]:.3e}" for key in keys)) for row in result["rows"]
+    ]
+    bound = "B est." if result["estimated"] else "B"
+    figures = ["discretization M", f"discretization {bound}", "precision M", "precision B"]
+    return table_text(build_table("errors", ["points"], figures, rows))
+
+
 def _text(result: dict[str, Any], used: tuple[int, ...], shape: tuple[int, ...]) -> str:
     standing = "B est.: T2 with estimates" if result["estimated"] else "B: bound from the constants given"
     lines = [
         f"{result['data']}: {result['fields']} fields on {' x '.join(map(str, shape))}",
         f"frequency {tuple(result['frequency'])}, {result['format']}, {result['algorithm']}; largest over the fields",
-        "",
-        f"{'':<10}{'discretization error':>32}{'precision error':>32}",
-        f"{'points':<10}{'M':>16}{'B est.' if result['estimated'] else 'B':>16}{'M':>16}{'B':>16}",
+        _table(result),
     ]
-    keys = ("discretization_measured", "discretization_bound", "precision_measured", "precision_bound")
-    for row in result["rows"]:
-        cells = ("-" if row[key] is None else f"{row[key]:.3e}" for key in keys)
-        lines.append(f"{row['side']:<10}" + "".join(f"{cell:>16}" for cell in cells))
     notes = [
         f"M: measured, discretization against the finest grid; {standing} (the variation of samples, which may miss "
         "what lies between them); B of the precision error: guaranteed for these grid values."

@@ -46,7 +46,7 @@ def parse_pairs(pairs: Sequence[str], option: str) -> dict[str, Any]:
     return values
 
 
-def model_file(run: Path) -> Path:
+def find_model_file(run: Path) -> Path:
     """The model of a run: `run` itself if it is a file, else ``model.safetensors`` in the directory."""
     if run.is_dir():
         found = run / "model.safetensors"

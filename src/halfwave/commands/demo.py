@@ -17,6 +17,7 @@ from halfwave.files import make_directory, write_json, written_aside
 from halfwave.numerics import core_count, describe_cpu
 from halfwave.recipes import Recipe, get_recipe
 from halfwave.report.demo import write_fields_figure, write_page
+from halfwave.tables import build_table
 from halfwave.training import RunResult, TrainConfig, load, train
 from halfwave.training.comparison import compare_steps
 
@@ -81,9 +82,8 @@ def _setting(recipe: Recipe, seed: int) -> dict[str, Any]:
 
 def summary_table(summary: dict[str, dict[str, Any]]) -> Table:
     """One table: error, memory, throughput, and mixed over full."""
-    table = Table("", "test L2", "test H1", "peak memory", "activations", "samples/s", title="Darcy flow")
-    for name, row in summary.items():
-        table.add_row(
+    rows = [
+        (
             name,
             f"{row['l2']:.4f}",
             f"{row['h1']:.4f}",
@@ -91,7 +91,9 @@ def summary_table(summary: dict[str, dict[str, Any]]) -> Table:
             f"{row['activation_bytes'] / 1e6:.0f} MB",
             f"{row['samples_per_second']:.1f}",
         )
+        for name, row in summary.items()
+    ]
     full, mixed = summary["full"], summary["mixed"]
-    ratios = [f"{mixed[key] / full[key]:.2f}x" for key in full]
-    table.add_row("mixed / full", *ratios, style="bold")
-    return table
+    ratios = ("mixed / full", *(f"{mixed[key] / full[key]:.2f}x" for key in full))
+    figures = ["test L2", "test H1", "peak memory", "activations", "samples/s"]
+    return build_table("Darcy flow", [""], figures, [*rows, ratios], total=1)

@@ -6,16 +6,16 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.table import Table
 from torch import nn
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, model_file, results_console
+from halfwave.commands.common import as_usage, find_model_file, results_console
 from halfwave.data import PointDataset, ReadOptions, open_any
 from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
 from halfwave.models import set_precision
 from halfwave.precision import PRECISIONS, Policy
+from halfwave.tables import build_table
 from halfwave.training import evaluate, load
 from halfwave.training.batches import Samples
 from halfwave.training.clouds import CloudSamples
@@ -50,7 +50,7 @@ class Evaluate:
             raise UsageError(f"unknown precision {self.precision!r}: expected one of {', '.join(PRECISIONS)}")
         if self.batch_size < 1:
             raise UsageError(f"--batch-size must be at least 1, got {self.batch_size}")
-        model = load(model_file(self.run_path))
+        model = load(find_model_file(self.run_path))
         if self.precision is not None:
             set_precision(model, Policy.named(self.precision))
         dataset = self._open()
@@ -83,7 +83,7 @@ class Evaluate:
         """Another file than the run's; where it declares no domain, that of the run's own data serves."""
         options = as_usage(lambda: ReadOptions(stride=self.subsample or 1, domain=self.domain))
         dataset = open_any(data, options)
-        known = read_extra(model_file(self.run_path)).get("data", {}).get("domain")
+        known = read_extra(find_model_file(self.run_path)).get("data", {}).get("domain")
         if known is None or dataset.placement.origin != "default":
             return dataset
         domain = domain_from_dict({name: value for name, value in known.items() if name != "origin"})
@@ -118,10 +118,9 @@ class Evaluate:
         if self.json:
             print(json.dumps(values))
             return
-        table = Table("grid", "samples", "L2", "H1", title=str(values["data"]))
         errors = ["-" if values[name] is None else f"{values[name]:.5f}" for name in ("l2", "h1")]
-        table.add_row(str(values["grid"]), str(values["samples"]), *errors)
-        results_console().print(table)
+        row = [str(values["grid"]), str(values["samples"]), *errors]
+        results_console().print(build_table(str(values["data"]), ["grid"], ["samples", "L2", "H1"], [row]))
 
 
 def check_fits(model: object, channels: int, axes: int, path: Path) -> None:

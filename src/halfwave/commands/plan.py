@@ -13,12 +13,11 @@ from tyro.conf import Positional
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.errors import UsageError
 from halfwave.numerics import memory_bytes
-from halfwave.planner import Roofline, Stopwatch, get_device
+from halfwave.planner import Clock, Roofline, Stopwatch, format_bytes, get_device, parse_bytes
 from halfwave.planner.paper_memory import PaperRow, paper_tables
-from halfwave.planner.roofline import Clock
-from halfwave.planner.sizes import format_bytes, parse_bytes
-from halfwave.planner.verdicts import Verdict, judge
+from halfwave.planner.verdicts import PolicyVerdict, judge
 from halfwave.recipes import get_recipe
+from halfwave.tables import build_table
 
 
 @dataclass
@@ -103,7 +102,7 @@ class Plan:
     def _memory(given: str) -> int:
         return as_usage(lambda: parse_bytes(given))
 
-    def _record(self, batch: int, kind: str, memory: int, clock: Clock, found: list[Verdict]) -> dict[str, Any]:
+    def _record(self, batch: int, kind: str, memory: int, clock: Clock, found: list[PolicyVerdict]) -> dict[str, Any]:
         return {
             "recipe": self.recipe,
             "batch": batch,
@@ -132,28 +131,28 @@ class Plan:
             console.print(f"{which}: {reason}", markup=False)
 
 
-def plan_table(found: list[Verdict], title: str) -> Table:
+def plan_table(found: list[PolicyVerdict], title: str) -> Table:
     """One row for each policy."""
-    table = Table("policy", "memory", "max batch", "time", "rounding", "grid", "verdict", title=title)
-    for row in found:
-        table.add_row(
+    rows = [
+        (
             row.policy,
+            row.verdict,
             format_bytes(row.peak_bytes),
             str(row.largest_batch),
             f"{row.relative_time:.2f}x",
             f"{row.precision_error:.1e}",
             f"{row.grid_error:.1e}",
-            row.verdict,
         )
-    return table
+        for row in found
+    ]
+    return build_table(title, ["policy", "verdict"], ["memory", "max batch", "time", "rounding", "grid"], rows)
 
 
 def paper_table(name: str, rows: list[PaperRow]) -> Table:
     """The paper's figures and the planned ones, in MB and relative to the reference of the table."""
     title = f"{name}: MB, and relative to {rows[0].reference}"
-    table = Table("dataset", "setting", "paper", "relative", "planned", "relative", title=title)
-    for row in rows:
-        table.add_row(
+    cells = [
+        (
             row.dataset,
             row.setting,
             "-" if row.paper_mb is None else f"{row.paper_mb:.0f}",
@@ -161,4 +160,6 @@ def paper_table(name: str, rows: list[PaperRow]) -> Table:
             f"{row.planned_mb:.0f}",
             f"{row.planned_ratio:.2f}",
         )
-    return table
+        for row in rows
+    ]
+    return build_table(title, ["dataset", "setting"], ["paper", "relative", "planned", "relative"], cells)

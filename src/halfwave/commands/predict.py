@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from tyro.conf import Positional
 
-from halfwave.commands.common import log_console, model_file, results_console
+from halfwave.commands.common import find_model_file, log_console, results_console
 from halfwave.commands.evaluate import check_fits
 from halfwave.data.cloud_files import CloudWriter, open_clouds
 from halfwave.data.fields import FieldWriter, open_fields
@@ -37,7 +37,7 @@ class Predict:
     def run(self) -> None:
         if self.batch_size < 1:
             raise UsageError(f"--batch-size must be at least 1, got {self.batch_size}")
-        file = model_file(self.run_path)
+        file = find_model_file(self.run_path)
         check_no_input(self.output, self.input, file)
         model = load(file)
         encoder = getattr(model, "encoder", None)

@@ -12,11 +12,13 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.errors import UsageError
-from halfwave.experiments.profiling import build_work, profile_work
 from halfwave.files import make_directory, write_json
+from halfwave.measure.profile import profile_step
 from halfwave.precision import Policy
 from halfwave.recipes import get_recipe
 from halfwave.report.profile import draw_profile
+from halfwave.tables import build_table
+from halfwave.training.recipe_step import build_recipe_step
 
 _ROWS = 12
 
@@ -50,12 +52,12 @@ class Profile:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name} must be at least 1, got {value}")
-        work = build_work(recipe, precision=policy, batch=self.batch, grid=self.grid, device=device)
+        step = build_recipe_step(recipe, precision=policy, batch=self.batch, grid=self.grid, device=device)
         out = make_directory(self.out or Path("profiles") / f"{recipe.name}-{policy.name}")
         log_console().print(
             f"profiling {self.steps} steps of {recipe.name} in {policy.name} on {device}", soft_wrap=True
         )
-        result = profile_work(work, self.steps, out / "trace.json")
+        result = profile_step(step, self.steps, out / "trace.json")
         write_json(out / "profile.json", result)
         draw_profile(out / "profile.json", out / "profile.png")
         console = results_console()
@@ -85,17 +87,25 @@ class Profile:
 
 def profile_tables(result: dict[str, Any]) -> list[Table]:
     """By part, by module and by kernel; times are per step, without those of the parts inside."""
-    parts = _table("by part", "ms", "share")
-    for row in result["parts"]:
-        parts.add_row(row["name"], _ms(row["seconds"]), _percent(row["share"]))
-    modules = _table("by module", "forward ms", "backward ms", "share")
-    for row in _shortened(result["modules"], ("forward", "backward", "share")):
-        modules.add_row(row["name"], _ms(row["forward"]), _ms(row["backward"]), _percent(row["share"]))
-    kernels = _table("by kernel", "calls", "ms", "share")
-    for row in _shortened(result["kernels"], ("seconds", "share")):
-        calls = "" if row.get("calls") is None else f"{row['calls']:.0f}"
-        kernels.add_row(row["name"][:44], calls, _ms(row["seconds"]), _percent(row["share"]))
-    return [parts, modules, kernels]
+    parts = [(row["name"], _ms(row["seconds"]), _percent(row["share"])) for row in result["parts"]]
+    modules = [
+        (row["name"], _ms(row["forward"]), _ms(row["backward"]), _percent(row["share"]))
+        for row in _shortened(result["modules"], ("forward", "backward", "share"))
+    ]
+    kernels = [
+        (
+            row["name"][:44],
+            _count(row.get("calls")),
+            _ms(row["seconds"]),
+            _percent(row["share"]),
+        )
+        for row in _shortened(result["kernels"], ("seconds", "share"))
+    ]
+    return [
+        build_table("by part", [""], ["ms", "share"], parts),
+        build_table("by module", [""], ["forward ms", "backward ms", "share"], modules),
+        build_table("by kernel", [""], ["calls", "ms", "share"], kernels),
+    ]
 
 
 def _shortened(rows: list[dict[str, Any]], keys: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -106,12 +116,8 @@ def _shortened(rows: list[dict[str, Any]], keys: tuple[str, ...]) -> list[dict[s
     return [*rows[:_ROWS], {"name": f"{len(rows) - _ROWS} others", **rest}]
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title)
-    table.add_column("", overflow="fold")
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
+def _count(calls: float | None) -> str:
+    return "" if calls is None else f"{calls:.0f}"
 
 
 def _ms(seconds: float) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import Scale, check_scale
 from halfwave.experiments.gather import command_for, gather, scales_present
-from halfwave.experiments.registry import NAMES, get_experiment
+from halfwave.experiments.registry import experiment_names, get_experiment
 from halfwave.files import check_no_input
 from halfwave.report.evidence import SIGNS, Evidence
 from halfwave.report.evidence_files import EvidenceFiles
+from halfwave.tables import build_table
 
 _PAGES = (".html", ".htm")
 
@@ -31,12 +30,12 @@ class Report:
     """The page (.html), or a folder for report.html; .md, .csv and plots/ go beside it. RESULTS/SCALE without it."""
 
     def run(self) -> None:
-        experiments = [get_experiment(name) for name in NAMES]
+        experiments = [get_experiment(name) for name in experiment_names()]
         present = scales_present(experiments, self.results)
         scale = self._scale(present)
         evidence = gather(experiments, scale, self.results)
         files = EvidenceFiles(self._page(scale))
-        read = [self.results / scale / f"{name}{suffix}" for name in NAMES for suffix in (".csv", ".json")]
+        read = [self.results / scale / f"{name}{suffix}" for name in experiment_names() for suffix in (".csv", ".json")]
         for written in (files.page, files.markdown, files.table):
             check_no_input(written, *read)
         files.write(evidence)
@@ -66,10 +65,8 @@ class Report:
 def _show(evidence: Evidence, files: EvidenceFiles) -> None:
     """The overview, and where everything is."""
     console = results_console()
-    table = Table("experiment", "verdict", title=f"results at scale {evidence.scale}")
-    for finding in evidence.findings:
-        table.add_row(finding.name, f"{SIGNS[finding.status]} {finding.status}")
-    console.print(table)
+    rows = [(finding.name, f"{SIGNS[finding.status]} {finding.status}") for finding in evidence.findings]
+    console.print(build_table(f"results at scale {evidence.scale}", ["experiment", "verdict"], [], rows))
     console.print(", ".join(f"{count} {status}" for status, count in evidence.counts.items()))
     written = f"page: {files.page}, text: {files.markdown}, table: {files.table}, plots: {files.plots}"
     console.print(written, soft_wrap=True, markup=False)

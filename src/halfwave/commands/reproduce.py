@@ -6,7 +6,6 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.markup import escape
 from rich.table import Table
 from tyro.conf import Positional
 
@@ -15,10 +14,11 @@ from halfwave.display import progress_of
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import SCALES, Experiment, Scale, check_scale
 from halfwave.experiments.plan import plan_trainings
-from halfwave.experiments.registry import NAMES, get_experiment
+from halfwave.experiments.registry import experiment_names, get_experiment
 from halfwave.experiments.results import Results, read_results
 from halfwave.experiments.runner import run, summarise
 from halfwave.report.summary import Summary, text_of
+from halfwave.tables import build_table
 
 ALL = "all"
 
@@ -42,7 +42,7 @@ class Reproduce:
         if not self.name:
             results_console().print(self._list())
             return
-        names = NAMES if self.name == ALL else [self.name]
+        names = experiment_names() if self.name == ALL else [self.name]
         experiments = as_usage(lambda: [get_experiment(name) for name in names])
         if scale == "paper":
             log_console().print(str(plan_trainings(experiments, scale)), soft_wrap=True, markup=False)
@@ -67,12 +67,12 @@ class Reproduce:
             return False
 
     def _list(self) -> Table:
-        table = Table("name", "question", *SCALES, title="tables and figures of the paper")
-        for name in NAMES:
-            experiment = get_experiment(name)
-            states = [_state(experiment, scale, self.out) for scale in SCALES]
-            table.add_row(name, escape(experiment.question), *map(escape, states))
-        return table
+        experiments = {name: get_experiment(name) for name in experiment_names()}
+        rows = [
+            (name, experiment.question, *(_state(experiment, scale, self.out) for scale in SCALES))
+            for name, experiment in experiments.items()
+        ]
+        return build_table("tables and figures of the paper", ["name", "question", *SCALES], [], rows)
 
 
 def _say(message: str) -> None:
@@ -88,9 +88,10 @@ def _state(experiment: Experiment, scale: Scale, directory: Path) -> str:
 
 def _show(results: Results, summary: Summary) -> None:
     """The table with the paper's figures beside ours, the notes and the verdict."""
-    table = Table(*summary.comparison.columns, title=f"{results.experiment.name}, scale {results.scale}")
-    for row in summary.comparison.rows:
-        table.add_row(*(escape(text_of(value)) for value in row))
+    columns, labels = summary.comparison.columns, len(summary.comparison.labels)
+    rows = [[text_of(value) for value in row] for row in summary.comparison.rows]
+    title = f"{results.experiment.name}, scale {results.scale}"
+    table = build_table(title, columns[:labels], columns[labels:], rows)
     console = results_console()
     if not console.is_terminal:  # a file has no width that a table would have to fit
         console.width = 240

@@ -13,7 +13,7 @@ from halfwave.commands.data import default_path, make_dataset
 from halfwave.data import Generator, build_generator
 from halfwave.errors import InputError, UsageError
 from halfwave.files import read_json
-from halfwave.heap import keep_freed_blocks
+from halfwave.measure import keep_freed_blocks
 from halfwave.numerics import core_count
 from halfwave.recipes import Recipe, get_recipe, recipes
 from halfwave.training import TrainConfig, train, train_seeds

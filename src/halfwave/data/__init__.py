@@ -13,12 +13,11 @@ from halfwave.data.opening import open_any, open_dataset, open_point_dataset
 from halfwave.data.point_dataset import PointDataset, PointSample, PointSplit
 from halfwave.data.random_fields import GaussianField
 from halfwave.data.readers.common import ReadOptions
-from halfwave.data.registry import GENERATORS, PAPER_COUNTS, build_generator
+from halfwave.data.registry import GENERATORS, build_generator, register_generator
 from halfwave.data.shallow_water import ShallowWater
 
 __all__ = [
     "GENERATORS",
-    "PAPER_COUNTS",
     "Ahmed",
     "Car",
     "Darcy",
@@ -41,5 +40,6 @@ __all__ = [
     "open_any",
     "open_dataset",
     "open_point_dataset",
+    "register_generator",
     "sample_shapes",
 ]

@@ -27,8 +27,8 @@ What experiments share, so that nothing is made twice:
 - `lab.compare({label: training}, steps)`: memory counted and steps timed in turn, without training. One configuration
   should hold all that takes turns, and return one row for each.
 - `methods`: means over seeds, and `check_close`, the one way to say that an error is no worse than full's;
-  `learning_curves`; `budgets` (equal epochs, equal time); `paper_sizes.planned_bytes` (memory at the paper's sizes).
-- `halfwave.training`: `LiveBytes`, `measure_step`, `evaluate` (with a resolution), `samples_per_second`.
+  `learning_curves`; `budgets` (equal epochs, equal time); `planner.paper_memory.paper_peak`.
+- `halfwave.measure`: `LiveBytes`, `measure_step`, `median_seconds`, `take_turns`; `halfwave.training.evaluate`.
 
 Budgets: at `smoke` an experiment takes 5 to 10 seconds and shows that it runs; at `small` about 100 seconds on two
 cores, shared trainings counted once; `paper` is the paper's setting.

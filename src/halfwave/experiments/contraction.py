@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -12,11 +11,10 @@ import torch
 from halfwave.experiments.cp_contraction import Block, CPContraction, block_of
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
+from halfwave.measure import LiveBytes, take_turns
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import ContractionPlan, execute
 from halfwave.spectral.plan import ComplexMode
-from halfwave.training import LiveBytes
-from halfwave.training.comparison import take_turns
 
 # Seconds of one contraction's forward pass, and MB of the whole training (seconds per epoch: 1730, 101.7, 92.59).
 PAPER = {"A": (0.178, 10310.0), "B": (0.0084, 5048.0), "C": (0.0076, 4832.0)}
@@ -51,7 +49,7 @@ def measure(options: Options, lab: Lab) -> list[dict[str, Any]]:
     return [
         {
             "option": option,
-            "forward_seconds": statistics.median(seconds[option]),
+            "forward_seconds": seconds[option],
             "counted_peak_bytes": peaks[option],
             "flops": plans[option].flops,
             "paper_size_peak_bytes": paper.plan(option).peak_bytes,

@@ -10,7 +10,7 @@ from torch import Tensor
 from halfwave.experiments.experiment import Scale
 from halfwave.numerics import Arithmetic, arithmetic_of
 from halfwave.recipes import HALF, problem
-from halfwave.spectral import ContractionPlan, build_weight, plan_contraction
+from halfwave.spectral import ContractionPlan, WeightSettings, plan_contraction
 from halfwave.spectral.factorized import FactorizedWeight
 from halfwave.spectral.plan import ComplexMode
 
@@ -47,7 +47,7 @@ class CPContraction:
     def __init__(self, block: Block, device: str = "cpu") -> None:
         kept = (block.modes, block.modes // 2 + 1)
         with torch.device(device):
-            weight = build_weight(kept, block.channels, block.channels, 1.0, factorization="cp", rank=block.rank)
+            weight = WeightSettings("cp", block.rank).build(kept, block.channels, block.channels, 1.0)
             assert isinstance(weight, FactorizedWeight)
             # Pair axis before the last index, as the plan's operands have it.
             spectrum = torch.randn(*kept, block.batch, 2, block.channels).to(torch.float16).requires_grad_()

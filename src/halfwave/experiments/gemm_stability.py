@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
+from halfwave.certificates import observe
 from halfwave.data import Dataset
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import half_training, raw_darcy
 from halfwave.numerics import arithmetic_of, get_format
-from halfwave.planner.observe import observe
 from halfwave.recipes import HALF
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import FourierTransform

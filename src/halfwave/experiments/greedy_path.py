@@ -12,10 +12,10 @@ from halfwave.experiments.lab import Lab
 from halfwave.numerics import arithmetic_of, meta_as
 from halfwave.recipes import HALF, TITLES, paper_setting
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
-from halfwave.spectral import build_weight
+from halfwave.spectral import WeightSettings
+from halfwave.spectral.contraction_settings import ContractionSettings
 from halfwave.spectral.factorized import FactorizedWeight
 from halfwave.spectral.plan import Objective
-from halfwave.spectral.settings import ContractionSettings
 from halfwave.training import LiveBytes
 
 # MB of the whole training: with the memory-greedy path, and with opt_einsum's default.
@@ -64,15 +64,9 @@ def _measure(configuration: Contraction) -> dict[str, Any]:
     arith = arithmetic_of(HALF, "meta")
     modes = (configuration.modes, configuration.modes, configuration.modes // 2 + 1)
     with torch.device("meta"):
-        weight = build_weight(
-            modes,
-            configuration.channels,
-            configuration.channels,
-            1.0,
-            factorization=configuration.factorization,
-            rank=configuration.rank,
-            settings=ContractionSettings(configuration.objective),
-        )
+        settings = ContractionSettings(configuration.objective)
+        weights = WeightSettings(configuration.factorization, configuration.rank, contraction=settings)
+        weight = weights.build(modes, configuration.channels, configuration.channels, 1.0)
         x_hat = torch.empty(*modes, 2, 1, configuration.channels, dtype=torch.float16)
     assert isinstance(weight, FactorizedWeight)
     window = (slice(None),) * len(modes)

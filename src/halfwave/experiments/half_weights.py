@@ -25,7 +25,7 @@ WEIGHTS: Mapping[str, dict[str, Any]] = {"cp": {}, "dense": {"factorization": No
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedStep:
     """A training step of the paper's model, of which shapes suffice: nothing is computed, at any scale."""
 
     problem: str
@@ -34,17 +34,19 @@ class Step:
     training: Training
 
 
-def configurations(scale: Scale) -> list[Step]:
+def configurations(scale: Scale) -> list[PlannedStep]:
     """The paper's sizes at every scale, as no values are needed."""
     return [
-        Step(name, weights, half, Training(problem(name, "paper"), "mixed", changes={"arguments": dict(arguments)}))
+        PlannedStep(
+            name, weights, half, Training(problem(name, "paper"), "mixed", changes={"arguments": dict(arguments)})
+        )
         for name in PAPER
         for weights, arguments in WEIGHTS.items()
         for half in POLICIES
     ]
 
 
-def measure(step: Step, lab: Lab) -> list[dict[str, Any]]:
+def measure(step: PlannedStep, lab: Lab) -> list[dict[str, Any]]:
     _, planned = count_step(step.training, POLICIES[step.half], "cuda")
     return [
         {"peak_memory_bytes": planned.peak_bytes, "activation_bytes": planned.activations},

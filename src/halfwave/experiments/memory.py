@@ -9,7 +9,7 @@ from typing import Any
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, select
-from halfwave.experiments.paper_sizes import planned_bytes
+from halfwave.planner.paper_memory import paper_peak
 from halfwave.recipes import PROBLEMS, TITLES, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Value, Verdict
 
@@ -52,7 +52,7 @@ def measure(case: Case, lab: Lab) -> list[dict[str, Any]]:
         {
             "method": method,
             **{name: counted[method][name] for name in columns},
-            "planned_bytes": planned_bytes(case.problem, method) if case.is_planned else None,
+            "planned_bytes": paper_peak(case.problem, method) if case.is_planned else None,
         }
         for method in METHODS
     ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from halfwave.experiments.cp_contraction import Block, CPContraction, block_of
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
+from halfwave.measure import median_seconds
 from halfwave.recipes import TITLES
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import execute
@@ -50,20 +49,11 @@ def measure(planned: Planned, lab: Lab) -> list[dict[str, Any]]:
     plan = contraction.plan()
     return [
         {
-            "planning_seconds": _median(plan_anew, planned.calls),
-            "cached_seconds": _median(contraction.plan, planned.calls),
-            "contraction_seconds": _median(lambda: execute(plan, operands, contraction.arith), planned.calls),
+            "planning_seconds": median_seconds(plan_anew, planned.calls),
+            "cached_seconds": median_seconds(contraction.plan, planned.calls),
+            "contraction_seconds": median_seconds(lambda: execute(plan, operands, contraction.arith), planned.calls),
         }
     ]
-
-
-def _median(call: Callable[[], object], calls: int) -> float:
-    seconds = []
-    for _ in range(calls):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
 
 
 def summarise(rows: list[Row]) -> Summary:

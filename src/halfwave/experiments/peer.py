@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import math
 import statistics
-import time
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -16,17 +15,17 @@ from torch.optim import AdamW, Optimizer
 
 from halfwave.data import Dataset
 from halfwave.data.normalizer import fit_normalizers
-from halfwave.experiments.bench import PEER
-from halfwave.experiments.bench_cases import Case, build_peer
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.interop import from_neuralop
+from halfwave.measure import StepMeasure, measure_step, seconds_of, training_step
+from halfwave.measure.bench import PEER
+from halfwave.measure.bench_cases import BenchCase, build_peer
 from halfwave.precision import Policy
 from halfwave.recipes import HALF, TITLES, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.training import Operator, build_loss, evaluate
 from halfwave.training.batches import cut, epoch_order
-from halfwave.training.measures import StepMeasure, measure_step, synchronize, training_step
 
 METHODS = (PEER, "full", "mixed")
 PROBLEMS: Mapping[Scale, tuple[str, ...]] = {
@@ -108,7 +107,9 @@ def _players(match: Match, dataset: Dataset) -> dict[str, Player]:
     modes, channels, layers = (arguments.pop(name) for name in ("n_modes", "hidden_channels", "n_layers"))
     grid = tuple(dataset.grid)
     config = match.training.config("")
-    peer = build_peer(Case(match.problem, "step", grid, tuple(modes), channels, config.batch_size, layers, arguments))
+    peer = build_peer(
+        BenchCase(match.problem, "step", grid, tuple(modes), channels, config.batch_size, layers, arguments)
+    )
     models: dict[str, nn.Module] = {PEER: peer}
     for name in METHODS[1:]:
         models[name] = from_neuralop(peer, Policy.named(name, HALF))
@@ -131,15 +132,15 @@ def _run_epoch(
     config = match.training.config("")
     order = cut(epoch_order(config.seed, epoch, len(train[0])), config.batch_size)
     player.operator.train()
-    synchronize()
-    start = time.perf_counter()
-    for number, indices in enumerate(order):
-        progress = (epoch * len(order) + number) / (match.epochs * len(order))
-        for group in player.optimizer.param_groups:
-            group["lr"] = config.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
-        training_step(player.operator, loss, player.optimizer, (train[0][indices], train[1][indices]))
-    synchronize()
-    player.seconds.append(time.perf_counter() - start)
+
+    def run() -> None:
+        for number, indices in enumerate(order):
+            progress = (epoch * len(order) + number) / (match.epochs * len(order))
+            for group in player.optimizer.param_groups:
+                group["lr"] = config.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
+            training_step(player.operator, loss, player.optimizer, (train[0][indices], train[1][indices]))
+
+    player.seconds.append(seconds_of(run))
 
 
 def _memory(player: Player, match: Match, train: tuple[Tensor, Tensor], loss: Callable[..., Tensor]) -> StepMeasure:

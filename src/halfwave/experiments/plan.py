@@ -9,9 +9,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from halfwave.data import sample_shapes
-from halfwave.experiments.bench import measure_rates
 from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Training
+from halfwave.measure.bench import measure_rates
 from halfwave.models import build_model
 from halfwave.planner import MemoryPlan, plan_memory
 from halfwave.precision import Policy
@@ -31,7 +31,7 @@ class TrainingPlan:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingsPlan:
     """All trainings of some experiments, each once."""
 
     scale: Scale
@@ -57,7 +57,7 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan_trainings(experiments: Sequence[Experiment], scale: Scale) -> Plan:
+def plan_trainings(experiments: Sequence[Experiment], scale: Scale) -> TrainingsPlan:
     """The plan of experiments at a scale; a training that several need is counted once."""
     found: dict[str, Training] = {}
     for experiment in experiments:
@@ -66,7 +66,9 @@ def plan_trainings(experiments: Sequence[Experiment], scale: Scale) -> Plan:
                 found.setdefault(repr(training), training)
     counts: dict[str, tuple[float, int]] = {}
     device = "cuda" if scale == "paper" else None  # that scale is meant for a GPU
-    return Plan(scale, tuple(_plan(training, counts, device) for training in found.values()), measure_rates().fp32)
+    return TrainingsPlan(
+        scale, tuple(_plan(training, counts, device) for training in found.values()), measure_rates().fp32
+    )
 
 
 def _plan(training: Training, counts: dict[str, tuple[float, int]], device: str | None) -> TrainingPlan:

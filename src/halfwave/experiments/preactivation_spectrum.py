@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from halfwave.certificates import core_of, observe
 from halfwave.data import Dataset
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import ROUNDED
-from halfwave.planner.observe import core_of, observe
 from halfwave.precision import get_stabilizer
 from halfwave.recipes import problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict

@@ -8,10 +8,12 @@ from typing import Any
 
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
-from halfwave.experiments.profiling import PARTS, build_work, profile_work
+from halfwave.measure.profile import profile_step
+from halfwave.measure.profile_times import PARTS
 from halfwave.precision import Policy
 from halfwave.recipes import HALF, Recipe, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.training.recipe_step import build_recipe_step
 
 # The paper shows pictures without shares: spectral convolutions take most of the time of full precision, and of its
 # five most costly kernels four are of complex numbers.
@@ -53,7 +55,7 @@ def _recipe(scale: Scale, backend: str) -> Recipe:
 
 def measure(profiled: Profiled, lab: Lab) -> list[dict[str, Any]]:
     policy = Policy.named(METHODS[profiled.method][0], HALF)
-    found = profile_work(build_work(profiled.recipe, precision=policy), profiled.steps)
+    found = profile_step(build_recipe_step(profiled.recipe, precision=policy), profiled.steps)
     rows = [{"kind": "total", "name": "spectral convolutions", "share": found["spectral_share"],
              "seconds": found["seconds"] * found["spectral_share"]}]  # fmt: skip
     for kind, entries in (("part", found["parts"]), ("kernel", found["kernels"][:KERNELS])):

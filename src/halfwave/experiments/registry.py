@@ -38,11 +38,26 @@ NAMES = (
 )
 EXPERIMENTS = {name: f"halfwave.experiments.{name.replace('-', '_')}" for name in NAMES}
 """Name to module; a module is imported when its experiment is asked for, and holds it as EXPERIMENT."""
+_OWN: dict[str, Experiment] = {}
+
+
+def register_experiment(experiment: Experiment) -> Experiment:
+    """Make an experiment of one's own known to `halfwave reproduce` by its name."""
+    if experiment.name in EXPERIMENTS or _OWN.setdefault(experiment.name, experiment) is not experiment:
+        raise ValueError(f"there is an experiment called {experiment.name!r} already")
+    return experiment
+
+
+def experiment_names() -> tuple[str, ...]:
+    """All names, the paper's first."""
+    return (*EXPERIMENTS, *_OWN)
 
 
 def get_experiment(name: str) -> Experiment:
     """The experiment called `name`; InputError with the accepted names otherwise."""
+    if name in _OWN:
+        return _OWN[name]
     if name not in EXPERIMENTS:
-        raise InputError(f"unknown experiment {name!r}: expected all or one of {', '.join(EXPERIMENTS)}")
+        raise InputError(f"unknown experiment {name!r}: expected all or one of {', '.join(experiment_names())}")
     experiment: Experiment = import_module(EXPERIMENTS[name]).EXPERIMENT
     return experiment

@@ -8,7 +8,7 @@ from typing import Any
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import SEEDS, deviation, errors_of, mean, select, with_deviation
-from halfwave.experiments.paper_sizes import planned_bytes
+from halfwave.planner.paper_memory import paper_peak
 from halfwave.recipes import TITLES, UNET_PROBLEMS, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
@@ -61,7 +61,7 @@ def measure(trial: Trial, lab: Lab) -> list[dict[str, Any]]:
     memory = trained.epochs[0] if trained.epochs else {"peak_memory_bytes": None, "activation_bytes": None}
     columns = ("peak_memory_bytes", "activation_bytes")
     counted = {name: memory[name] for name in columns}
-    planned = planned_bytes(_work(trial.problem, trial.model), trial.method)
+    planned = paper_peak(_work(trial.problem, trial.model), trial.method)
     return [{**errors_of(trained), **counted, "planned_bytes": planned}]
 
 

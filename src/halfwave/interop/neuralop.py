@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.interop.neuralop_gino import is_neuralop_gino, read_gino
-from halfwave.interop.neuralop_names import export_weights, freeze, load_weights
+from halfwave.interop.neuralop_names import blocks_of, export_weights, freeze, load_weights
 from halfwave.interop.neuralop_spectral import (
     complex_weights,
     paired_weights,
@@ -30,6 +30,7 @@ from halfwave.interop.peer_modules import FNO_CLASS, GINO_CLASS, ancestor, check
 from halfwave.interop.peer_settings import PeerSettings, refuse
 from halfwave.models import FNO, GINO, SFNO
 from halfwave.models.embeddings import GridEmbedding
+from halfwave.models.settling import settle_stabilizers
 from halfwave.precision import Policy, as_policy
 
 AnyModel = TypeVar("AnyModel", bound="FNO | SFNO | GINO")
@@ -40,8 +41,8 @@ def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy
 
     In fp32 the outputs agree to rounding, on odd and on other output grids as well (`layout="neuralop"` repeats how
     theirs treats them); what ours cannot repeat raises ValueError. The result is on the device of the weights, in their
-    dtype, in the mode (training or evaluation) of the model, with the same parameters frozen. A stabilizer of theirs
-    becomes that of the policy.
+    dtype, in the mode (training or evaluation) of the model, with the same parameters frozen. The stabilizer of theirs
+    becomes the policy's and stays through every change of precision, and so does its absence.
 
     A state dict says by its `_metadata` how the model was built, not what was changed in it since. A bare one, without
     it, says still less: the nonlinearity is then taken to be the gelu, coordinates to be channels, a skip without
@@ -86,9 +87,15 @@ def _from_model(source: Any, precision: str | Policy) -> FNO | SFNO | GINO:
 
 
 def _filled(model: AnyModel, state: Mapping[str, Tensor]) -> AnyModel:
-    """The model with these weights, in their dtype and on their device."""
+    """The model with these weights, in their dtype and on their device, and the stabilizer that they were trained with.
+
+    That is tanh where the policy has it from theirs, and none otherwise, unless the user's policy names one.
+    """
     model.to(_device(state), _dtype(state))
     load_weights(model, complex_weights(state))
+    layers = [(f"blocks.{i}.conv", block.conv) for i, block in enumerate(blocks_of(model))]
+    named = {name: conv.policy.stabilizer for name, conv in layers}
+    settle_stabilizers(model, {name: "none" if found == "auto" else found for name, found in named.items()})
     return model
 
 
@@ -107,10 +114,11 @@ def _tensors(items: Mapping[str, Any]) -> dict[str, Tensor]:
 def _dtype(state: Mapping[str, Tensor]) -> torch.dtype:
     numbers = [tensor for tensor in state.values() if tensor.is_complex() or tensor.is_floating_point()]
     dtypes = {tensor.real.dtype if tensor.is_complex() else tensor.dtype for tensor in numbers}
-    if len(dtypes) > 1 or not dtypes <= {torch.float32, torch.float64}:
+    if not dtypes <= {torch.float32, torch.float64}:
         names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
-        raise ValueError(f"weights in {names} cannot be carried over: expected all in float32 or all in float64")
-    return dtypes.pop()
+        raise ValueError(f"weights in {names} cannot be carried over: expected float32 or float64")
+    # Torch's `double()` leaves complex weights as they are: the wider dtype holds all of them.
+    return torch.float64 if torch.float64 in dtypes else torch.float32
 
 
 def _device(state: Mapping[str, Tensor]) -> torch.device:

@@ -40,7 +40,7 @@ def load_weights(model: FNO | SFNO | GINO, state: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for entry in entries:
             entry.ours.copy_(state[entry.name].reshape(entry.ours.shape))
-    for i, block in enumerate(_blocks(model)):
+    for i, block in enumerate(blocks_of(model)):
         block.conv.weight.load_complex_state(spectral_state(state, i))
 
 
@@ -48,7 +48,7 @@ def freeze(model: FNO | SFNO | GINO, frozen: frozenset[str]) -> None:
     """Keep from training what goes by one of these names of theirs."""
     for entry in _entries(model):
         entry.ours.requires_grad_(entry.name not in frozen)
-    for i, block in enumerate(_blocks(model)):
+    for i, block in enumerate(blocks_of(model)):
         names = {f"{_weight(i)}.{part}" for part in block.conv.weight.complex_state()}
         block.conv.weight.requires_grad_(not names <= frozen)
 
@@ -56,7 +56,7 @@ def freeze(model: FNO | SFNO | GINO, frozen: frozenset[str]) -> None:
 def export_weights(model: FNO | SFNO | GINO) -> dict[str, Tensor]:
     """The weights under their names and in their shapes, spectral ones complex."""
     state = {entry.name: entry.ours.detach().reshape(entry.shape).clone() for entry in _entries(model)}
-    for i, block in enumerate(_blocks(model)):
+    for i, block in enumerate(blocks_of(model)):
         parts = block.conv.weight.complex_state()
         state |= {f"{_weight(i)}.{part}": tensor.clone() for part, tensor in parts.items()}
     return state
@@ -65,7 +65,7 @@ def export_weights(model: FNO | SFNO | GINO) -> dict[str, Tensor]:
 def _spectral_shapes(model: FNO | SFNO | GINO) -> dict[str, tuple[int, ...]]:
     return {
         f"{_weight(i)}.{part}": tuple(tensor.shape)
-        for i, block in enumerate(_blocks(model))
+        for i, block in enumerate(blocks_of(model))
         for part, tensor in block.conv.weight.complex_state().items()
     }
 
@@ -74,14 +74,14 @@ def _weight(layer: int) -> str:
     return f"fno_blocks.convs.{layer}.weight"
 
 
-def _blocks(model: FNO | SFNO | GINO) -> list[FNOBlock]:
+def blocks_of(model: FNO | SFNO | GINO) -> list[FNOBlock]:
     return [cast(FNOBlock, block) for block in model.blocks]
 
 
 def _entries(model: FNO | SFNO | GINO) -> Iterator[Entry]:
     yield from _mlp(model.lifting, "lifting")
     yield from _mlp(model.projection, "projection")
-    for i, block in enumerate(_blocks(model)):
+    for i, block in enumerate(blocks_of(model)):
         yield from _block(block, i, model.n_dim)
     if isinstance(model, GINO):
         for kernel in _GRAPH_KERNELS:

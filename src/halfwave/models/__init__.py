@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from halfwave.models.base import NeuralOperator, set_precision
+from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
 from halfwave.models.fno import FNO
 from halfwave.models.gino import GINO
 from halfwave.models.packing import pack_points, unpack_points
@@ -14,9 +15,16 @@ from halfwave.models.sfno import SFNO
 from halfwave.models.tfno import TFNO
 from halfwave.models.unet import UNet
 
-MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType(
-    {"FNO": FNO, "TFNO": TFNO, "SFNO": SFNO, "GINO": GINO, "UNet": UNet}
-)
+_MODELS: dict[str, type[NeuralOperator]] = {cls.__name__: cls for cls in (FNO, TFNO, SFNO, GINO, UNet)}
+MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType(_MODELS)
+"""Every model by the name of its class, which configs and files call it by."""
+
+
+def register_model(cls: type[NeuralOperator]) -> type[NeuralOperator]:
+    """Make a model known by the name of its class: to configs, recipes, files and the command line."""
+    if _MODELS.setdefault(cls.__name__, cls) is not cls:
+        raise ValueError(f"there is a model called {cls.__name__!r} already")
+    return cls
 
 
 def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
@@ -35,10 +43,13 @@ __all__ = [
     "MODELS",
     "SFNO",
     "TFNO",
+    "GridEmbedding",
     "NeuralOperator",
+    "SinusoidalEmbedding",
     "UNet",
     "build_model",
     "pack_points",
+    "register_model",
     "set_precision",
     "unpack_points",
 ]

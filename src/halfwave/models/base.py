@@ -40,6 +40,8 @@ class NeuralOperator(PolicyModule):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Wrap the constructor so that `config` holds its arguments, defaults included, but not the policy."""
         super().__init_subclass__(**kwargs)
+        if "__init__" not in vars(cls):
+            return
         init = cls.__init__
 
         def recording(self: NeuralOperator, *args: Any, **options: Any) -> None:
@@ -73,9 +75,9 @@ class NeuralOperator(PolicyModule):
             for layer in _layers(self):
                 layer.settle()
 
-    def receive(self, x: Tensor, channels: int, axes: int) -> Tensor:
+    def receive(self, x: Tensor, channels: int, axes: int, grid: str | None = None) -> Tensor:
         """The input (B, channels, *grid) in the dtype that the model answers in; an error for what is not one."""
-        return check_field(x, channels, axes, self.masters.device).to(self.resolved(x.device).answer)
+        return check_field(x, channels, axes, self.masters.device, grid).to(self.resolved(x.device).answer)
 
     def answer(self, out: Tensor) -> Tensor:
         """The answer in its dtype, whatever the format of the last layer."""

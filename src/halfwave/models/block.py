@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from halfwave.models.chain import Activate, Add, Gate, Mix, Step
+from halfwave.models.chain import Activate, Add, ChainStep, Gate, Mix
 from halfwave.models.field_norm import AdaptiveNorm, build_norm
 from halfwave.models.nonlinearity import nonlinearity_name
 from halfwave.models.pointwise import (
@@ -68,6 +68,9 @@ class BlockSettings:
             raise ValueError(f"channel_mlp_dropout must be a probability below 1, got {self.mlp_dropout!r}")
 
 
+DEFAULT = BlockSettings()
+
+
 class Skip(nn.Module):
     """A skip connection W v (linear), g v (soft-gating, one factor per channel) or v (identity)."""
 
@@ -88,7 +91,7 @@ class Skip(nn.Module):
         return str(self.kind)
 
 
-def _skip_steps(kind: str | None, into: str, plus: str, parameter: int) -> tuple[Step, ...]:
+def _skip_steps(kind: str | None, into: str, plus: str, parameter: int) -> tuple[ChainStep, ...]:
     """into = skip(x) + plus; without a skip there is no step, and `into` is another name of `plus`."""
     if kind == "linear":
         return (Mix(into, "x", parameter, plus=plus),)
@@ -139,7 +142,7 @@ class FNOBlock(PointwiseModule):
     def __init__(
         self,
         conv: SpectralConv,
-        settings: BlockSettings,
+        settings: BlockSettings = DEFAULT,
         *,
         activate: bool = True,
         factors: Factors | None = None,
@@ -229,11 +232,8 @@ class FNOBlock(PointwiseModule):
         return dict(zip(MASKS, drawn, strict=True))
 
     def extra_repr(self) -> str:
-        options = {name: value for name, value in vars(self.settings).items() if value != _DEFAULTS[name]}
+        options = {name: value for name, value in vars(self.settings).items() if value != getattr(DEFAULT, name)}
         return ", ".join(f"{name}={value}" for name, value in options.items())
-
-
-_DEFAULTS = vars(BlockSettings())
 
 
 def build_blocks(

@@ -36,7 +36,7 @@ class Workspace:
         return found
 
 
-class Step(Protocol):
+class ChainStep(Protocol):
     """One step. A value named `plus` is consumed: no other step reads it afterwards, nor does a derivative."""
 
     @property
@@ -59,7 +59,7 @@ class Step(Protocol):
 
 
 @cache
-def recomputed(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def recomputed(steps: tuple[ChainStep, ...]) -> tuple[ChainStep, ...]:
     """The steps whose values some derivative needs, or that lead to one: the last of a chain never is among them."""
     needed = {name for step in steps for name in step.keeps}
     for step in reversed(steps):
@@ -81,7 +81,7 @@ class Run:
         unwanted: fields whose gradients are not asked for.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ChainStep, ...]
     arith: Arithmetic
     parameters: Sequence[Tensor]
     workspace: Workspace | None = None
@@ -106,7 +106,7 @@ class Run:
             step.backward(self, self.gradients[step.into])
         return self.gradients
 
-    def _evaluate(self, steps: tuple[Step, ...], fields: dict[str, Tensor]) -> None:
+    def _evaluate(self, steps: tuple[ChainStep, ...], fields: dict[str, Tensor]) -> None:
         self.values = {name: self._load(name, part) for name, part in fields.items()}
         for step in steps:
             self.values[step.into] = self.arith.settle(step.forward(self))

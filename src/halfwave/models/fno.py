@@ -1,23 +1,19 @@
-"""FNO: the Fourier Neural NeuralOperator, lifting -> blocks -> projection, on any grid in 1, 2 or 3 dimensions."""
+"""FNO: the Fourier Neural Operator, lifting -> blocks -> projection, on any grid in 1, 2 or 3 dimensions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from torch import Tensor
-
-from halfwave.models.arguments import check_counts, refuse_complex
-from halfwave.models.base import NeuralOperator
-from halfwave.models.block import BlockSettings, SkipName, build_blocks, run_blocks, set_embeddings
-from halfwave.models.embeddings import PositionalEmbedding, build_embedding
-from halfwave.models.incremental import modes_of, set_modes
+from halfwave.models.arguments import refuse_complex
+from halfwave.models.block import BlockSettings, SkipName
+from halfwave.models.embeddings import PositionalEmbedding
 from halfwave.models.padding import PaddingMode, check_padding
-from halfwave.models.pointwise import ChannelMLP
-from halfwave.models.scaling import Factor, layer_factors, layer_shapes, total_factors
+from halfwave.models.scaling import Factor, layer_factors
+from halfwave.models.trunk import GridOperator, TrunkSettings
 from halfwave.precision import Policy
-from halfwave.spectral import SpectralConv
+from halfwave.spectral import FourierTransform, WeightSettings
+from halfwave.spectral.contraction_settings import ContractionSettings
 from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.modes import Layout, check_modes
 from halfwave.spectral.plan import ComplexMode, Objective
@@ -25,8 +21,8 @@ from halfwave.spectral.ranks import Rank
 from halfwave.spectral.transform_plan import Backend
 
 
-class FNO(NeuralOperator):
-    """The Fourier Neural NeuralOperator with the architecture and argument names of neuraloperator's.
+class FNO(GridOperator):
+    """The Fourier Neural Operator with the architecture and argument names of neuraloperator's.
 
     Shapes: (B, in_channels, *grid) to (B, out_channels, *grid) in fp32, for every grid with as many axes as `n_modes`.
     `model(x, output_shape=(...))` asks the last block to answer on another grid, a list asks each block.
@@ -99,77 +95,33 @@ class FNO(NeuralOperator):
     ) -> None:
         super().__init__()
         modes = check_modes(n_modes)
-        check_counts(in_channels=in_channels, out_channels=out_channels, hidden_channels=hidden_channels)
-        check_counts(n_layers=n_layers)
         refuse_complex(complex_data)
-        self.n_dim = len(modes)
-        self.in_channels = in_channels
-        self.positional_embedding = build_embedding(positional_embedding)
-        self.padding = check_padding(domain_padding, domain_padding_mode, self.n_dim)
-        factors = layer_factors(resolution_scaling_factor, n_layers, self.n_dim)
-        self.scaling = total_factors(factors, self.n_dim)
-        settings = BlockSettings(
-            skip=fno_skip,
-            mlp_skip=channel_mlp_skip,
-            mlp_expansion=channel_mlp_expansion if use_channel_mlp else None,
-            mlp_dropout=channel_mlp_dropout,
-            non_linearity=non_linearity,
-            norm=norm,
-            ada_in_features=ada_in_features,
-            preactivation=preactivation,
-        )
-        sigma = settings.non_linearity
-        appended = self.positional_embedding.channels(self.n_dim) if self.positional_embedding else 0
-        self.lifting = ChannelMLP(
-            in_channels + appended, int(lifting_channel_ratio * hidden_channels), hidden_channels, non_linearity=sigma
-        )
-        self.blocks = build_blocks(
-            partial(
-                SpectralConv,
-                hidden_channels,
-                hidden_channels,
-                modes,
-                max_n_modes=max_n_modes,
-                factorization=factorization,
-                rank=rank,
-                separable=separable,
-                implementation=implementation,
-                contraction=contraction,
-                complex_mode=complex_mode,
-                memory_limit=memory_limit,
-                backend=backend,
-                layout=layout,
-            ),
+        most = None if max_n_modes is None else check_modes(max_n_modes)
+        trunk = TrunkSettings(
+            hidden_channels,
             n_layers,
-            settings,
-            factors,
+            lifting_channel_ratio,
+            projection_channel_ratio,
+            BlockSettings(
+                skip=fno_skip,
+                mlp_skip=channel_mlp_skip,
+                mlp_expansion=channel_mlp_expansion if use_channel_mlp else None,
+                mlp_dropout=channel_mlp_dropout,
+                non_linearity=non_linearity,
+                norm=norm,
+                ada_in_features=ada_in_features,
+                preactivation=preactivation,
+            ),
+            FourierTransform(modes, backend, layout, most),
+            WeightSettings(
+                factorization,
+                rank,
+                separable,
+                implementation,
+                ContractionSettings(contraction, complex_mode, memory_limit),
+            ),
+            layer_factors(resolution_scaling_factor, n_layers, len(modes)),
         )
-        self.projection = ChannelMLP(
-            hidden_channels, int(projection_channel_ratio * hidden_channels), out_channels, non_linearity=sigma
-        )
+        padding = check_padding(domain_padding, domain_padding_mode, len(modes))
+        self.build_trunk(in_channels, out_channels, trunk, positional_embedding, padding)
         self.set_precision(precision)
-
-    def forward(
-        self, x: Tensor, output_shape: tuple[int, ...] | Sequence[tuple[int, ...] | None] | None = None
-    ) -> Tensor:
-        x = self.receive(x, self.in_channels, self.n_dim)
-        shapes = layer_shapes(output_shape, len(self.blocks), self.n_dim)
-        v = self.positional_embedding(x) if self.positional_embedding else x
-        v = run_blocks(self.blocks, self.padding.pad(self.lifting(v)), shapes)
-        # Blocks that were asked for a grid tell by it how far the padding was scaled.
-        v = self.padding.unpad(v, tuple(x.shape[2:]), None if any(shapes) else self.scaling)
-        out: Tensor = self.projection(v)
-        return self.answer(out)
-
-    @property
-    def n_modes(self) -> tuple[int, ...]:
-        """The kept modes of every block. Set them, up to `max_n_modes`, to use more or fewer of the weights."""
-        return modes_of(self.blocks)
-
-    @n_modes.setter
-    def n_modes(self, n_modes: int | tuple[int, ...]) -> None:
-        self.config = self.config | set_modes(self.blocks, n_modes)
-
-    def set_ada_in_embeddings(self, *embeddings: Tensor) -> None:
-        """Give the norms ``"ada_in"`` their embedding: one for all, or two for each block in order."""
-        set_embeddings(self.blocks, embeddings)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -15,17 +14,17 @@ from torch import Tensor
 
 from halfwave.models.arguments import check_counts
 from halfwave.models.base import NeuralOperator
-from halfwave.models.block import BlockSettings, SkipName, build_blocks
+from halfwave.models.block import BlockSettings, SkipName
 from halfwave.models.graph import Graph, pack_graphs
 from halfwave.models.graph_cache import GraphCache, GraphSource
 from halfwave.models.graph_kernel import GraphKernel, Reduction, TransformType
 from halfwave.models.neighbours import check_points
 from halfwave.models.packing import read_offsets
-from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.sinusoidal import CoordinateEmbedding
+from halfwave.models.trunk import TrunkSettings
 from halfwave.numerics import at_least_fp32
 from halfwave.precision import Policy
-from halfwave.spectral import SpectralConv
+from halfwave.spectral import FourierTransform, WeightSettings
 from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.fields import check_tensor
 from halfwave.spectral.modes import Layout, check_modes
@@ -155,27 +154,17 @@ class GINO(NeuralOperator):
             reduction="mean",
             memory_limit=memory_limit,
         )
-        self.lifting = ChannelMLP(
-            latent_channels + self.latent_feature_channels,
-            int(fno_lifting_channel_ratio * fno_hidden_channels),
+        trunk = TrunkSettings(
             fno_hidden_channels,
-        )
-        self.blocks = build_blocks(
-            partial(
-                SpectralConv,
-                fno_hidden_channels,
-                fno_hidden_channels,
-                modes,
-                factorization=fno_factorization,
-                rank=fno_rank,
-                separable=fno_separable,
-                implementation=fno_implementation,
-                backend=backend,
-                layout=layout,
-            ),
             fno_n_layers,
+            fno_lifting_channel_ratio,
+            projection_channel_ratio,
             BlockSettings(fno_skip, fno_channel_mlp_skip, fno_channel_mlp_expansion),
+            FourierTransform(modes, backend, layout),
+            WeightSettings(fno_factorization, fno_rank, fno_separable, fno_implementation),
         )
+        self.lifting = trunk.build_lifting(latent_channels + self.latent_feature_channels)
+        self.blocks = trunk.build_blocks()
         self.gno_out = GraphKernel(
             fno_hidden_channels,
             fno_hidden_channels,
@@ -188,9 +177,7 @@ class GINO(NeuralOperator):
             radius=out_gno_radius,
             memory_limit=memory_limit,
         )
-        self.projection = ChannelMLP(
-            fno_hidden_channels, int(projection_channel_ratio * fno_hidden_channels), out_channels
-        )
+        self.projection = trunk.build_projection(out_channels)
         self.set_precision(precision)
 
     def forward(

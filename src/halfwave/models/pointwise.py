@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from halfwave.models.chain import Activate, Drop, Mix, Run, Step, Workspace
+from halfwave.models.chain import Activate, ChainStep, Drop, Mix, Run, Workspace
 from halfwave.models.nonlinearity import nonlinearity_name
 from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, run_kernel, thread_count
 from halfwave.precision import Policy, PolicyModule, as_policy
@@ -39,7 +39,7 @@ class Pointwise:
     """A pointwise network: its fields by name, and the chain of steps that ends in its result."""
 
     fields: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ChainStep, ...]
 
 
 def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
@@ -211,7 +211,7 @@ class ChannelMLP(PointwiseModule):
 
 def mlp_steps(
     source: str, into: str, parameter: int = 0, non_linearity: str = "gelu", dropout: float = 0.0
-) -> tuple[Step, ...]:
+) -> tuple[ChainStep, ...]:
     """into = W2 σ(W1 source + b1) + b2, with the weights and biases from this parameter on.
 
     With `dropout` the hidden and the last values are dropped by the masks, which are fields (`MASKS`).

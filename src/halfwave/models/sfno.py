@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from torch import Tensor
-
-from halfwave.models.arguments import check_counts, refuse_complex
-from halfwave.models.base import NeuralOperator
-from halfwave.models.block import BlockSettings, SkipName, build_blocks, run_blocks, set_embeddings
-from halfwave.models.embeddings import PositionalEmbedding, build_embedding
-from halfwave.models.incremental import modes_of, set_modes
-from halfwave.models.pointwise import ChannelMLP
-from halfwave.models.scaling import Factor, layer_factors, layer_shapes
+from halfwave.models.arguments import refuse_complex
+from halfwave.models.block import BlockSettings, SkipName
+from halfwave.models.embeddings import PositionalEmbedding
+from halfwave.models.padding import check_padding
+from halfwave.models.scaling import Factor, layer_factors
+from halfwave.models.trunk import GridOperator, TrunkSettings
 from halfwave.precision import Policy
-from halfwave.spectral import SpectralConv, SphericalTransform
+from halfwave.spectral import SphericalTransform, WeightSettings
 from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.legendre import SphereGrid
 from halfwave.spectral.modes import Layout
 from halfwave.spectral.ranks import Rank
 
 
-class SFNO(NeuralOperator):
+class SFNO(GridOperator):
     """The Spherical Fourier Neural Operator (Bonev et al. 2023) with the architecture of neuraloperator's.
 
     Shapes: (B, in_channels, H latitudes, W longitudes) to (B, out_channels, H, W) in fp32, for every H and W; latitudes
@@ -45,6 +41,8 @@ class SFNO(NeuralOperator):
         precision: a `Policy` or the name of one.
         layout: ``"neuralop"`` repeats how neuraloperator treats small and other grids, for carried-over weights.
     """
+
+    axis_names = "latitudes, longitudes"
 
     def __init__(
         self,
@@ -78,71 +76,29 @@ class SFNO(NeuralOperator):
         layout: Layout = "exact",
     ) -> None:
         super().__init__()
-        check_counts(in_channels=in_channels, out_channels=out_channels, hidden_channels=hidden_channels)
-        check_counts(n_layers=n_layers)
         refuse_complex(complex_data)
-        self.n_dim = 2
-        self.in_channels = in_channels
-        self.positional_embedding = build_embedding(positional_embedding)
         most = None if max_n_modes is None else _as_pair(max_n_modes)
-        transform = SphericalTransform(_as_pair(n_modes), sht_grids, layout=layout, max_n_modes=most)
-        settings = BlockSettings(
-            skip=fno_skip,
-            mlp_skip=channel_mlp_skip,
-            mlp_expansion=channel_mlp_expansion if use_channel_mlp else None,
-            mlp_dropout=channel_mlp_dropout,
-            non_linearity=non_linearity,
-            norm=norm,
-            ada_in_features=ada_in_features,
-            preactivation=preactivation,
-        )
-        sigma = settings.non_linearity
-        appended = self.positional_embedding.channels(self.n_dim) if self.positional_embedding else 0
-        self.lifting = ChannelMLP(
-            in_channels + appended, int(lifting_channel_ratio * hidden_channels), hidden_channels, non_linearity=sigma
-        )
-        self.blocks = build_blocks(
-            partial(
-                SpectralConv,
-                hidden_channels,
-                hidden_channels,
-                transform.n_modes,
-                transform=transform,
-                factorization=factorization,
-                rank=rank,
-                separable=separable,
-                implementation=implementation,
-            ),
+        trunk = TrunkSettings(
+            hidden_channels,
             n_layers,
-            settings,
-            layer_factors(resolution_scaling_factor, n_layers, self.n_dim),
+            lifting_channel_ratio,
+            projection_channel_ratio,
+            BlockSettings(
+                skip=fno_skip,
+                mlp_skip=channel_mlp_skip,
+                mlp_expansion=channel_mlp_expansion if use_channel_mlp else None,
+                mlp_dropout=channel_mlp_dropout,
+                non_linearity=non_linearity,
+                norm=norm,
+                ada_in_features=ada_in_features,
+                preactivation=preactivation,
+            ),
+            SphericalTransform(_as_pair(n_modes), sht_grids, layout=layout, max_n_modes=most),
+            WeightSettings(factorization, rank, separable, implementation),
+            layer_factors(resolution_scaling_factor, n_layers, 2),
         )
-        self.projection = ChannelMLP(
-            hidden_channels, int(projection_channel_ratio * hidden_channels), out_channels, non_linearity=sigma
-        )
+        self.build_trunk(in_channels, out_channels, trunk, positional_embedding, check_padding(None, "symmetric", 2))
         self.set_precision(precision)
-
-    def forward(
-        self, x: Tensor, output_shape: tuple[int, ...] | Sequence[tuple[int, ...] | None] | None = None
-    ) -> Tensor:
-        x = self.receive(x, self.in_channels, self.n_dim)
-        shapes = layer_shapes(output_shape, len(self.blocks), self.n_dim)
-        v = self.lifting(self.positional_embedding(x) if self.positional_embedding else x)
-        out: Tensor = self.projection(run_blocks(self.blocks, v, shapes))
-        return self.answer(out)
-
-    @property
-    def n_modes(self) -> tuple[int, ...]:
-        """The kept (degrees, twice the orders). Set them, up to `max_n_modes`, to use more or fewer of the weights."""
-        return modes_of(self.blocks)
-
-    @n_modes.setter
-    def n_modes(self, n_modes: tuple[int, int]) -> None:
-        self.config = self.config | set_modes(self.blocks, _as_pair(n_modes))
-
-    def set_ada_in_embeddings(self, *embeddings: Tensor) -> None:
-        """Give the norms ``"ada_in"`` their embedding: one for all, or two for each block in order."""
-        set_embeddings(self.blocks, embeddings)
 
 
 def _as_pair(n_modes: tuple[int, ...]) -> tuple[int, int]:

@@ -1,8 +1,9 @@
 """Number formats and rounding: what a float can hold."""
 
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
+from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
-from halfwave.numerics.formats import FORMATS, Format, get_format
+from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
 from halfwave.numerics.hardware import (
     core_count,
     cpu_multiplies,
@@ -23,6 +24,7 @@ from halfwave.numerics.kernel import (
     run_kernel,
     run_linear,
     transformed,
+    untransformed,
     without_autocast,
 )
 from halfwave.numerics.rounding import at_least_fp32, round_to
@@ -30,6 +32,7 @@ from halfwave.numerics.rounding import at_least_fp32, round_to
 __all__ = [
     "FORMATS",
     "Arithmetic",
+    "ByteCache",
     "Format",
     "Gradients",
     "Kernel",
@@ -44,16 +47,19 @@ __all__ = [
     "default_half",
     "describe_cpu",
     "get_format",
+    "ieee_format",
     "kind_of",
     "memory_bytes",
     "meta_as",
     "multiplies_natively",
     "on_threads",
     "outside_the_compiler",
+    "register_format",
     "round_to",
     "run_kernel",
     "run_linear",
     "thread_count",
     "transformed",
+    "untransformed",
     "without_autocast",
 ]

@@ -52,7 +52,7 @@ class Format:
     @property
     def emulated(self) -> bool:
         """True where no matrix product runs in it here: values are rounded to it and stored in float32."""
-        return self.name in _EMULATED
+        return self.dtype is None or self.name in _EMULATED
 
     @property
     def storage(self) -> torch.dtype:
@@ -68,28 +68,37 @@ class Format:
         return self.name
 
 
-def _ieee(name: str, precision: int, max_exponent: int, dtype: torch.dtype | None) -> Format:
+def ieee_format(name: str, precision: int, max_exponent: int, dtype: torch.dtype | None = None) -> Format:
+    """A format with infinities and gradual underflow, of p significant bits; emulated where torch has no dtype."""
     largest = (2.0 - 2.0 ** (1 - precision)) * 2.0**max_exponent
     return Format(name, precision, 1 - max_exponent, largest, "inf", dtype)
 
 
-_EMULATED = frozenset({"tf32", "fp8_e4m3", "fp8_e5m2"})
+# Torch has dtypes for these, but no products.
+_EMULATED = frozenset({"fp8_e4m3", "fp8_e5m2"})
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
-    {
-        f.name: f
-        for f in (
-            _ieee("fp64", 53, 1023, torch.float64),
-            _ieee("fp32", 24, 127, torch.float32),
-            _ieee("tf32", 11, 127, None),
-            _ieee("bf16", 8, 127, torch.bfloat16),
-            _ieee("fp16", 11, 15, torch.float16),
-            # No infinity: the top exponent holds numbers up to 448, and one NaN.
-            Format("fp8_e4m3", 4, -6, 448.0, "nan", torch.float8_e4m3fn),
-            _ieee("fp8_e5m2", 3, 15, torch.float8_e5m2),
-        )
-    }
-)
+_FORMATS: dict[str, Format] = {
+    f.name: f
+    for f in (
+        ieee_format("fp64", 53, 1023, torch.float64),
+        ieee_format("fp32", 24, 127, torch.float32),
+        ieee_format("tf32", 11, 127, None),
+        ieee_format("bf16", 8, 127, torch.bfloat16),
+        ieee_format("fp16", 11, 15, torch.float16),
+        # No infinity: the top exponent holds numbers up to 448, and one NaN.
+        Format("fp8_e4m3", 4, -6, 448.0, "nan", torch.float8_e4m3fn),
+        ieee_format("fp8_e5m2", 3, 15, torch.float8_e5m2),
+    )
+}
+FORMATS: Mapping[str, Format] = MappingProxyType(_FORMATS)
+"""Every format by its name."""
+
+
+def register_format(format: Format) -> Format:
+    """Make a format known by its name: to policies, bounds, files and the command line."""
+    if _FORMATS.setdefault(format.name, format) != format:
+        raise ValueError(f"there is another format called {format.name!r} already")
+    return format
 
 
 def get_format(name: str | Format) -> Format:

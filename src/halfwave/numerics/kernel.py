@@ -74,6 +74,15 @@ def transformed() -> bool:
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
+def untransformed() -> AbstractContextManager[Any]:
+    """Within, tensors are made as outside every transform of `torch.func`: what is kept for later outlives them all."""
+    if not torch._C._are_functorch_transforms_active():
+        return nullcontext()
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+    return temporarily_clear_interpreter_stack()
+
+
 def _empty(x: Tensor | None) -> bool:
     """An empty batch has no slices to work in."""
     return x is not None and not torch.compiler.is_compiling() and not x.numel()

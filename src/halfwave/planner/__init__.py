@@ -1,30 +1,28 @@
-"""What a model will cost, and whether its precision is safe."""
+"""What will it cost: memory and time of a training step before it runs; `plan_precision` chooses its formats."""
 
-from halfwave.planner.certificate import BlockCertificate, Certificate
-from halfwave.planner.certify import certify
-from halfwave.planner.cost import CostPlan, plan_cost
-from halfwave.planner.hardware_table import DEVICES, get_device
-from halfwave.planner.largest import largest_batch
+from halfwave.certificates import plan_precision
+from halfwave.planner.cost import Clock, CostPlan, plan_cost
+from halfwave.planner.largest_batch import largest_batch
 from halfwave.planner.memory import MemoryPlan, plan_memory
-from halfwave.planner.precision import plan_precision
-from halfwave.planner.precision_plan import Choice, PrecisionPlan
-from halfwave.planner.roofline import Roofline
+from halfwave.planner.roofline import DEVICES, Roofline, get_device
+from halfwave.planner.sizes import format_bytes, parse_bytes
 from halfwave.planner.stopwatch import Stopwatch
+from halfwave.planner.workload import Workload, recipe_workload
 
 __all__ = [
     "DEVICES",
-    "BlockCertificate",
-    "Certificate",
-    "Choice",
+    "Clock",
     "CostPlan",
     "MemoryPlan",
-    "PrecisionPlan",
     "Roofline",
     "Stopwatch",
-    "certify",
+    "Workload",
+    "format_bytes",
     "get_device",
     "largest_batch",
+    "parse_bytes",
     "plan_cost",
     "plan_memory",
     "plan_precision",
+    "recipe_workload",
 ]

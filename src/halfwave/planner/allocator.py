@@ -23,7 +23,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from halfwave.live_bytes import LiveBytes
+from halfwave.measure import LiveBytes
 
 MIB = 1 << 20
 _GRANULE = {"cuda": 512, "cpu": 64}

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from torch import nn
 
 from halfwave.planner.memory import planned_kind, planned_policy
 from halfwave.planner.meta_step import Loss, MetaStep
 from halfwave.planner.module_path import ModulePath
-from halfwave.planner.op_costs import OpCosts
-from halfwave.planner.roofline import Clock
+from halfwave.planner.op_costs import OpCosts, OperatorCall
 from halfwave.planner.sizes import format_bytes
 from halfwave.precision import Policy
+
+
+class Clock(Protocol):
+    """Whatever can say how long an operator takes."""
+
+    def describe(self) -> str: ...
+
+    def seconds(self, operator: OperatorCall) -> float: ...
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,22 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from halfwave.errors import InputError
-from halfwave.models import GINO, set_precision
+from halfwave.models import NeuralOperator, set_precision
 from halfwave.models.graph_cache import PreparedGraphs
 from halfwave.models.recompute import recompute_blocks
 from halfwave.numerics import meta_as
-from halfwave.planner.meta_update import MetaUpdate
 from halfwave.planner.module_path import ModulePath
 from halfwave.precision import Policy
 
 Loss = Callable[[Any, Any], Tensor]
+# Tensors of a parameter's size that each keeps.
+_MOMENTS: Mapping[str, tuple[str, ...]] = {
+    "adamw": ("exp_avg", "exp_avg_sq"),
+    "adam": ("exp_avg", "exp_avg_sq"),
+    "momentum": ("momentum_buffer",),
+    "sgd": (),
+}
+OPTIMIZERS = tuple(_MOMENTS)
 _FORMS = "a tensor, a shape, a sequence of them, or a mapping from argument names to them"
 
 
@@ -44,8 +51,8 @@ class MetaStep:
     Args:
         model: any module, on any device; those of this library decide on `meta` as they do on `kind`.
         inputs: of its forward pass: a tensor, a shape, a sequence of these in the order of the arguments (one more is
-            the target), or a mapping from the names of arguments (``"y"`` is the target). A GINO needs tensors: who
-            neighbours whom is in the coordinates.
+            the target), or a mapping from the names of arguments (``"y"`` is the target). A model of points needs
+            tensors: who neighbours whom is in the coordinates.
         policy: for every layer; None for a model that has none.
         optimizer: see `MetaUpdate`.
         recompute: every block recomputes, as in the trainer.
@@ -71,9 +78,10 @@ class MetaStep:
             recompute_blocks(self.model)
         given = _by_name(model, inputs)
         target = given.pop("target", None)
-        if isinstance(self.model, GINO) and isinstance(model, GINO):
+        if isinstance(model, NeuralOperator) and model.takes_points:
             # The given model's cache searches: several plans of one geometry, and its training, share the work.
-            self.model.cache = PreparedGraphs([graph.on_meta() for graph in _graphs(model, given)])
+            made: Any = self.model
+            made.cache = PreparedGraphs([graph.on_meta() for graph in _graphs(model, given)])
         empty = _OnMeta()
         self.inputs = {name: tree_map(empty, value) for name, value in given.items()}
         self.loss = loss or relative_l2
@@ -113,6 +121,57 @@ class MetaStep:
         return {name: p.grad for name, p in self.parameters.items() if p.grad is not None}
 
 
+class MetaUpdate:
+    """An optimizer after its first step: torch's fused ``"adamw"`` or ``"adam"``, or SGD with and without momentum.
+
+    torch's own classes refuse fused kernels on `meta`; their kernels do not. Fused ones need no temporaries.
+    """
+
+    def __init__(self, name: str, parameters: Mapping[str, Tensor]) -> None:
+        if name not in _MOMENTS:
+            raise InputError(f"unknown optimizer {name!r}: expected one of {', '.join(OPTIMIZERS)}")
+        self.name = name
+        self.parameters = parameters
+        self.moments = {
+            moment: {key: torch.empty_like(p, requires_grad=False) for key, p in parameters.items()}
+            for moment in _MOMENTS[name]
+        }
+        adam = name.startswith("adam")
+        self.steps = {key: torch.empty((), device=p.device) for key, p in parameters.items()} if adam else {}
+
+    def state(self) -> dict[str, Tensor]:
+        """All that is kept between steps, by "parameter.moment"."""
+        kept = {f"{key}.{moment}": t for moment, tensors in self.moments.items() for key, t in tensors.items()}
+        return kept | {f"{key}.step": t for key, t in self.steps.items()}
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One update of the parameters that have a gradient."""
+        used = [key for key, p in self.parameters.items() if p.grad is not None]
+        parameters = [self.parameters[key] for key in used]
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        moments = [[tensors[key] for key in used] for tensors in self.moments.values()]
+        if self.steps:
+            steps = [self.steps[key] for key in used]
+            torch._foreach_add_(steps, 1)
+            kernel: Any = torch._fused_adamw_ if self.name == "adamw" else torch._fused_adam_
+            kernel(
+                parameters, gradients, *moments, [], steps,
+                lr=1e-3, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
+            )  # fmt: skip
+        else:
+            self._descend(parameters, gradients, moments)
+
+    @staticmethod
+    def _descend(parameters: list[Tensor], gradients: list[Tensor], moments: list[list[Tensor]]) -> None:
+        """In place, as the fused kernel (which torch has no form of for `meta`)."""
+        for buffers in moments:
+            torch._foreach_mul_(buffers, 0.9)
+            torch._foreach_add_(buffers, gradients)
+            gradients = buffers
+        torch._foreach_add_(parameters, gradients, alpha=-1e-3)
+
+
 def copy_to_meta(model: nn.Module) -> nn.Module:
     """A copy whose tensors are on `meta`, shared ones still shared; those of the model are not copied on the way."""
     memo: dict[int, Any] = {}
@@ -132,7 +191,7 @@ def _tensors(model: nn.Module) -> Iterator[Tensor]:
 
 def _by_name(model: nn.Module, inputs: Any) -> dict[str, Any]:
     """Inputs by the names of the forward pass's arguments, and ``"target"`` if there is one."""
-    names = _tensor_arguments(model)
+    names = [name for name, p in inspect.signature(model.forward).parameters.items() if _is_input(p)]
     if isinstance(inputs, Mapping):
         found = {("target" if n == "y" and n not in names else n): _as_tensor(value) for n, value in inputs.items()}
         unknown = set(found) - {*names, "target"}
@@ -146,14 +205,10 @@ def _by_name(model: nn.Module, inputs: Any) -> dict[str, Any]:
     return {name: value for name, value in zip([*names, "target"], values, strict=False) if value is not None}
 
 
-def _tensor_arguments(model: nn.Module) -> list[str]:
-    """Names of the forward pass's arguments, but for those that say they are no tensors (a grid to answer on)."""
-    arguments = inspect.signature(model.forward).parameters.values()
-    return [a.name for a in arguments if a.kind is not a.VAR_KEYWORD and (_is_open(a) or "Tensor" in str(a.annotation))]
-
-
-def _is_open(argument: inspect.Parameter) -> bool:
-    return argument.annotation is inspect.Parameter.empty
+def _is_input(parameter: inspect.Parameter) -> bool:
+    """Whether an argument of a forward pass may be a tensor; where it says nothing, it may."""
+    said = parameter.annotation
+    return parameter.kind is not parameter.VAR_KEYWORD and (said is parameter.empty or "Tensor" in str(said))
 
 
 def _as_tensor(value: Any) -> Any:
@@ -188,9 +243,10 @@ def _float_like(prediction: Tensor) -> Tensor:
     return torch.empty(prediction.shape, dtype=torch.float32, device="meta")
 
 
-def _graphs(model: GINO, inputs: Mapping[str, Any]) -> list[Any]:
+def _graphs(model: Any, inputs: Mapping[str, Any]) -> list[Any]:
     names = ("input_geom", "latent_queries", "output_queries", "input_offsets", "output_offsets")
     geometry = {name: inputs[name] for name in names if inputs.get(name) is not None}
     if any(isinstance(t, Tensor) and t.is_meta for t in tree_leaves(geometry)):
-        raise InputError("a plan of a GINO needs the coordinates themselves: expected tensors of points, got shapes")
+        name = type(model).__name__
+        raise InputError(f"a plan of a {name} needs the coordinates themselves: expected tensors of points, got shapes")
     return model.build_graphs(**geometry)

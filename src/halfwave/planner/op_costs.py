@@ -32,7 +32,7 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
-class Operator:
+class OperatorCall:
     """One call: of an aten operator with arguments of these shapes.
 
     Attributes:
@@ -61,7 +61,7 @@ class OpCosts(TorchDispatchMode):
     def __init__(self, place: Callable[[], Place]) -> None:
         super().__init__()
         self._place = place
-        self._operators: dict[Any, Operator] = {}
+        self._operators: dict[Any, OperatorCall] = {}
         self._counts: dict[tuple[Place, Any], int] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -75,7 +75,7 @@ class OpCosts(TorchDispatchMode):
         self._counts[at] = self._counts.get(at, 0) + 1
         return result
 
-    def calls(self) -> Iterator[tuple[Place, Operator, int]]:
+    def calls(self) -> Iterator[tuple[Place, OperatorCall, int]]:
         """Place, operator and how often it was called there."""
         for (place, key), count in self._counts.items():
             yield place, self._operators[key], count
@@ -87,7 +87,7 @@ def _spec(value: Any) -> Any:
     return TensorSpec(tuple(value.shape), tuple(value.stride()), value.dtype)
 
 
-def _operator(func: Any, args: Any, kwargs: Any, result: Any, arguments: Any, options: Any) -> Operator:
+def _operator(func: Any, args: Any, kwargs: Any, result: Any, arguments: Any, options: Any) -> OperatorCall:
     tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
     results = [t for t in tree_leaves(result) if isinstance(t, Tensor)]
     read = {t.untyped_storage()._cdata for t in tensors}
@@ -95,7 +95,7 @@ def _operator(func: Any, args: Any, kwargs: Any, result: Any, arguments: Any, op
     view = not mutates and bool(results) and all(t.untyped_storage()._cdata in read for t in results)
     specs = [_spec(t) for t in (*tensors, *(t for t in results if mutates or t.untyped_storage()._cdata not in read))]
     floating = [t.dtype for t in tensors if t.is_floating_point()]
-    return Operator(
+    return OperatorCall(
         name=str(func._schema.name).replace("::", "."),
         flops=_flops(func, args, kwargs, result),
         nbytes=0 if view or _writes_nothing(func) else sum(spec.nbytes for spec in specs),

@@ -16,15 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data.ahmed import STANDARD, ahmed_body
+from halfwave.data.ahmed import STANDARD, Ahmed, ahmed_body
 from halfwave.data.body_flow import mesh_size
 from halfwave.data.car import Car, car_body
 from halfwave.data.lofted_body import LoftedBody, full_mesh
 from halfwave.errors import InputError
-from halfwave.models import GINO, build_model
+from halfwave.models import build_model
 from halfwave.models.graph_cache import GraphCache
 from halfwave.planner.memory import plan_memory
-from halfwave.planner.work import Work, recipe_work
+from halfwave.planner.workload import Workload, recipe_workload
 from halfwave.precision import NAMES, Policy
 from halfwave.recipes import HALF, PROBLEMS, UNET_PROBLEMS, Recipe, get_recipe
 from halfwave.spectral.factorized import FactorizedWeight
@@ -68,10 +68,10 @@ class PaperRow:
         return asdict(self)
 
 
-def paper_work(dataset: str, objective: Objective = "flops", complex_mode: ComplexMode = "C") -> Work:
+def paper_workload(dataset: str, objective: Objective = "flops", complex_mode: ComplexMode = "C") -> Workload:
     """The paper's model on a dataset, on `meta`, and its inputs by batch."""
     recipe = _paper_recipe(dataset)
-    work = recipe_work(recipe) if recipe.domain.has_grid else _body_work(recipe)
+    work = recipe_workload(recipe) if recipe.domain.has_grid else _body_workload(recipe)
     for module in work.model.modules():
         if isinstance(module, FactorizedWeight):
             module.settings = replace(module.settings, objective=objective, complex_mode=complex_mode)
@@ -114,8 +114,7 @@ def _methods() -> Iterator[PaperRow]:
     known_ratio |= {(dataset, "full"): 1.0 for dataset in PROBLEMS}
     for dataset in PROBLEMS:
         reason = _OURS_KEEPS_LESS if get_recipe(dataset).domain.has_grid else _SLICED
-        work = paper_work(dataset)
-        planned = {name: _peak(work, paper_batch(dataset), Policy.named(name, HALF)) for name in NAMES}
+        planned = {name: paper_peak(dataset, name) for name in NAMES}
         for name, peak in planned.items():
             figure = (dataset, name) in known_mb or (dataset, name) in known_ratio
             yield PaperRow(
@@ -132,7 +131,7 @@ def _unet() -> Iterator[PaperRow]:
         "ours keeps the inputs of convolutions and norms alone, in half; the width of the paper's U-Net is not stated"
     )
     for dataset, ratio in ratios.items():
-        work, batch = paper_work(f"{dataset}-unet"), paper_batch(dataset)
+        work, batch = paper_workload(f"{dataset}-unet"), paper_batch(dataset)
         full, amp = (_peak(work, batch, Policy.named(name, HALF)) for name in ("full", "amp"))
         yield PaperRow("unet", dataset, "full", "full", None, 1.0, full / _MB, 1.0, reason)
         yield PaperRow("unet", dataset, "amp", "full", None, ratio, amp / _MB, amp / full, reason)
@@ -147,7 +146,7 @@ def _contraction() -> Iterator[PaperRow]:
     )
     policy, batch = Policy.named("mixed", HALF), paper_batch("navier-stokes")
     modes: tuple[ComplexMode, ...] = ("A", "B", "C")
-    planned = {mode: _peak(paper_work("navier-stokes", "memory", mode), batch, policy) for mode in modes}
+    planned = {mode: _peak(paper_workload("navier-stokes", "memory", mode), batch, policy) for mode in modes}
     for mode, peak in planned.items():
         yield PaperRow(
             "contraction", "navier-stokes", f"option {mode}", "option A",
@@ -160,7 +159,7 @@ def _path() -> Iterator[PaperRow]:
     settings: tuple[tuple[str, Objective], ...] = (("memory-greedy", "memory"), ("FLOP-optimal", "flops"))
     policy = Policy.named("mixed", HALF)
     batch = paper_batch("navier-stokes")
-    peaks = [_peak(paper_work("navier-stokes", objective), batch, policy) for _, objective in settings]
+    peaks = [_peak(paper_workload("navier-stokes", objective), batch, policy) for _, objective in settings]
     for (name, _), peak in zip(settings, peaks, strict=True):
         yield PaperRow(
             "path", "navier-stokes", name, "FLOP-optimal",
@@ -168,7 +167,7 @@ def _path() -> Iterator[PaperRow]:
         )  # fmt: skip
     paper = {"car": (7906.0, 8662.0), "ahmed": (11990.0, 13610.0)}
     for dataset, figures in paper.items():
-        peaks = [_peak(paper_work(dataset, objective), 1, policy) for _, objective in settings]
+        peaks = [_peak(paper_workload(dataset, objective), 1, policy) for _, objective in settings]
         for (name, _), figure, peak in zip(settings, figures, peaks, strict=True):
             yield PaperRow(
                 "path", dataset, name, "FLOP-optimal",
@@ -183,7 +182,7 @@ def _weights() -> Iterator[PaperRow]:
     paper = {"darcy": ("half", 7550.0, 8166.0), "navier-stokes": ("mixed", 4832.0, 9380.0)}
     for dataset, (name, both_mb, weights_mb) in paper.items():
         both = Policy.named(name, HALF)
-        work, batch = paper_work(dataset), paper_batch(dataset)
+        work, batch = paper_workload(dataset), paper_batch(dataset)
         full_inputs = _peak(work, batch, both.with_(contraction="fp32"))
         halves = _peak(work, batch, both)
         reason = "with inputs in fp32 the contraction runs in fp32 here; " + _ONE_AT_A_TIME
@@ -201,7 +200,7 @@ def _blocks() -> Iterator[PaperRow]:
         "FFF": 8870.0, "FFH": 8908.0, "FHF": 8614.0, "FHH": 8658.0,
         "HFF": 7824.0, "HFH": 8004.0, "HHF": 7558.0, "HHH": 7550.0,
     }  # fmt: skip
-    work, batch = paper_work("darcy"), paper_batch("darcy")
+    work, batch = paper_workload("darcy"), paper_batch("darcy")
     planned = {setting: _peak(work, batch, Policy.block(setting, HALF)) for setting in paper}
     for setting, figure in paper.items():
         yield PaperRow(
@@ -210,7 +209,13 @@ def _blocks() -> Iterator[PaperRow]:
         )  # fmt: skip
 
 
-def _peak(work: Work, batch: int, policy: Policy) -> int:
+@lru_cache
+def paper_peak(dataset: str, method: str) -> int:
+    """Peak of one training step of the paper's model on a GPU; `dataset` is a problem, or "darcy-unet" and the like."""
+    return _peak(paper_workload(dataset), paper_batch(dataset), Policy.named(method, HALF))
+
+
+def _peak(work: Workload, batch: int, policy: Policy) -> int:
     return plan_memory(work.model, work.inputs(batch), policy=policy, device="cuda").peak_bytes
 
 
@@ -227,15 +232,14 @@ _TABLES: Mapping[str, Callable[[], Iterator[PaperRow]]] = {
 _GRAPHS = GraphCache()
 
 
-def _body_work(recipe: Recipe) -> Work:
+def _body_workload(recipe: Recipe) -> Workload:
     """The geometry and its distance are the only inputs."""
     with torch.device("meta"):
-        model = build_model(
+        model: Any = build_model(
             recipe.model, {"in_channels": 1, "out_channels": 1, "latent_feature_channels": 1, **recipe.arguments}
         )
-    assert isinstance(model, GINO)
     model.cache = _GRAPHS
-    return Work(model, partial(_body_inputs, recipe))
+    return Workload(model, partial(_body_inputs, recipe))
 
 
 def _body_inputs(recipe: Recipe, batch: int) -> dict[str, Any]:
@@ -250,10 +254,15 @@ def _body_inputs(recipe: Recipe, batch: int) -> dict[str, Any]:
     return {"input_geom": points, "latent_queries": latent, "output_queries": points, "latent_features": features}
 
 
+_BODIES: Mapping[str, Callable[[], LoftedBody]] = {
+    Car.name: lambda: car_body(**Car().draw(0, "train", 0)),
+    Ahmed.name: lambda: ahmed_body(**STANDARD),
+}
+
+
 @lru_cache(maxsize=2)
 def _surface(name: str, points: int) -> Tensor:
-    body: LoftedBody = car_body(**Car().draw(0, "train", 0)) if name == "car" else ahmed_body(**STANDARD)
     rings, segments = mesh_size(points)
-    vertices = full_mesh(body.half_grid(rings, segments)).vertices
+    vertices = full_mesh(_BODIES[name]().half_grid(rings, segments)).vertices
     low, high = vertices.min(0), vertices.max(0)
     return torch.from_numpy(((vertices - low) / (high - low).max()).astype(np.float32))

@@ -1,25 +1,90 @@
-"""Seconds of an operator: the slower of its products and its memory traffic, and what every call costs."""
+"""Rooflines: how long an operator takes at the peak rates of a device, which stand here from vendors' data sheets.
+
+Rates are dense (without structured sparsity), half-precision products with fp32 accumulation. fp32 is the rate of
+ordinary products: PyTorch uses TF32 only when asked to. Peaks are never reached; ratios of times built on them are a
+better guide than the times.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
 
 import torch
 
+from halfwave.errors import InputError
 from halfwave.numerics import FORMATS
-from halfwave.planner.hardware_table import Device
-from halfwave.planner.op_costs import Operator
+from halfwave.planner.op_costs import OperatorCall
 
+GB = 10**9
+TERA = 10**12
 _NAMES = {format.dtype: name for name, format in FORMATS.items() if format.dtype is not None and not format.emulated}
 
 
-class Clock(Protocol):
-    """Whatever can say how long an operator takes."""
+@dataclass(frozen=True)
+class Device:
+    """A device of the table.
 
-    def describe(self) -> str: ...
+    Attributes:
+        name: on the command line.
+        kind: ``"cuda"`` or ``"cpu"``.
+        memory: bytes.
+        fp32, half: FLOP/s of products in fp32, and in fp16 or bf16.
+        bandwidth: bytes/s of its memory.
+        overhead: seconds that every operator takes at least (a kernel's launch), stated and not from a data sheet.
+        half_formats: that it multiplies itself; the others run at the rate of fp32.
+        source: where the figures are from.
+    """
 
-    def seconds(self, operator: Operator) -> float: ...
+    name: str
+    kind: str
+    memory: int
+    fp32: float
+    half: float
+    bandwidth: float
+    source: str
+    overhead: float = 5e-6
+    half_formats: tuple[str, ...] = ("fp16", "bf16")
+
+
+_ALL = (
+    Device("v100", "cuda", 32 * GB, 15.7 * TERA, 125 * TERA, 900 * GB,
+           "NVIDIA V100 data sheet (SXM2)", half_formats=("fp16",)),
+    Device("t4", "cuda", 16 * GB, 8.1 * TERA, 65 * TERA, 320 * GB, "NVIDIA T4 data sheet", half_formats=("fp16",)),
+    Device("a100-40gb", "cuda", 40 * GB, 19.5 * TERA, 312 * TERA, 1555 * GB, "NVIDIA A100 data sheet (SXM4 40GB)"),
+    Device("a100-80gb", "cuda", 80 * GB, 19.5 * TERA, 312 * TERA, 2039 * GB, "NVIDIA A100 data sheet (SXM4 80GB)"),
+    Device("h100-sxm", "cuda", 80 * GB, 67 * TERA, 989 * TERA, 3350 * GB,
+           "NVIDIA H100 data sheet (SXM5; half of the figure with sparsity)"),
+    Device("h100-pcie", "cuda", 80 * GB, 51 * TERA, 756 * TERA, 2000 * GB,
+           "NVIDIA H100 data sheet (PCIe; half of the figure with sparsity)"),
+    Device("l4", "cuda", 24 * GB, 30.3 * TERA, 121 * TERA, 300 * GB,
+           "NVIDIA L4 data sheet (half of the figure with sparsity)"),
+    Device("rtx-a6000", "cuda", 48 << 30, 38.7 * TERA, 154.8 * TERA, 768 * GB,
+           "NVIDIA RTX A6000 data sheet (half of the figure with sparsity)"),
+    Device("rtx-3090", "cuda", 24 << 30, 35.6 * TERA, 71 * TERA, 936 * GB, "NVIDIA Ampere GA102 white paper"),
+    Device("rtx-3090-ti", "cuda", 24 << 30, 40 * TERA, 80 * TERA, 1008 * GB,
+           "NVIDIA Ampere GA102 white paper, scaled to the clock and cores of the RTX 3090 Ti"),
+    Device("rtx-4090", "cuda", 24 << 30, 82.6 * TERA, 165.2 * TERA, 1008 * GB, "NVIDIA Ada GPU white paper"),
+    Device("xeon-8380", "cpu", 256 << 30, 5.9 * TERA, 5.9 * TERA, 204.8 * GB,
+           "Intel ARK: 40 cores x 2.3 GHz x 64 FLOP (AVX-512), 8 channels of DDR4-3200", 5e-6, ()),
+    Device("xeon-8480", "cpu", 512 << 30, 7.2 * TERA, 114.7 * TERA, 307.2 * GB,
+           "Intel ARK: 56 cores x 2.0 GHz x 64 FLOP (AVX-512), 1024 in bf16 (AMX), 8 channels of DDR5-4800",
+           5e-6, ("bf16",)),
+    Device("epyc-7763", "cpu", 256 << 30, 5.0 * TERA, 5.0 * TERA, 204.8 * GB,
+           "AMD: 64 cores x 2.45 GHz x 32 FLOP (AVX2), 8 channels of DDR4-3200", 5e-6, ()),
+    Device("epyc-9654", "cpu", 384 << 30, 7.4 * TERA, 14.7 * TERA, 460.8 * GB,
+           "AMD: 96 cores x 2.4 GHz x 32 FLOP, 64 in bf16 (AVX-512), 12 channels of DDR5-4800", 5e-6, ("bf16",)),
+)  # fmt: skip
+
+DEVICES: Mapping[str, Device] = MappingProxyType({device.name: device for device in _ALL})
+
+
+def get_device(name: str) -> Device:
+    """The device called `name`; InputError with the names of the table otherwise."""
+    if name.lower() not in DEVICES:
+        raise InputError(f"unknown device {name!r}: expected one of {', '.join(DEVICES)}")
+    return DEVICES[name.lower()]
 
 
 @dataclass(frozen=True)
@@ -31,7 +96,7 @@ class Roofline:
     def describe(self) -> str:
         return f"roofline of {self.device.name} ({self.device.source})"
 
-    def seconds(self, operator: Operator) -> float:
+    def seconds(self, operator: OperatorCall) -> float:
         if operator.is_view:
             return 0.0
         compute = operator.flops / self._rate(operator.dtype)

@@ -8,15 +8,15 @@ minutes or does not fit is predicted in seconds.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from halfwave.measure import best_seconds
 from halfwave.numerics import describe_cpu
-from halfwave.planner.op_costs import Operator, TensorSpec
+from halfwave.planner.op_costs import OperatorCall, TensorSpec
 
 # Arguments larger than this are not made: the operator then takes its bytes over the measured rate of copies.
 _LARGEST_BYTES = 192 << 20
@@ -37,7 +37,7 @@ class Stopwatch:
         where = describe_cpu() if self.device.type == "cpu" else torch.cuda.get_device_name(self.device)
         return f"operators measured on this machine ({where})"
 
-    def seconds(self, operator: Operator) -> float:
+    def seconds(self, operator: OperatorCall) -> float:
         if operator.is_view:
             return self.call_seconds
         key = (operator.function, repr(operator.arguments), repr(operator.options))
@@ -45,7 +45,7 @@ class Stopwatch:
             self._known[key] = self._measure(operator)
         return self._known[key]
 
-    def _measure(self, operator: Operator) -> float:
+    def _measure(self, operator: OperatorCall) -> float:
         specs = [leaf for leaf in tree_leaves((operator.arguments, operator.options)) if isinstance(leaf, TensorSpec)]
         if sum(_extent(spec) * spec.dtype.itemsize for spec in specs) > _LARGEST_BYTES:
             return operator.nbytes / self.bytes_per_second + self.call_seconds
@@ -63,20 +63,7 @@ class Stopwatch:
         return flat.as_strided(value.shape, value.stride)
 
     def _best(self, call: Callable[[], Any]) -> float:
-        """The quickest of a few calls: whatever else the machine does can only make one slower."""
-        call()
-        taken: list[float] = []
-        while len(taken) < _CALLS or (sum(taken) < _SECONDS and len(taken) < 100):
-            self._wait()
-            start = time.perf_counter()
-            call()
-            self._wait()
-            taken.append(time.perf_counter() - start)
-        return min(taken)
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        return best_seconds(call, _CALLS, _SECONDS, warm_up=1, device=self.device)
 
     def _copy_rate(self) -> float:
         source = torch.zeros(1 << 23, device=self.device)

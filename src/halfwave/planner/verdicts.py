@@ -7,20 +7,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from halfwave.numerics import FORMATS
-from halfwave.planner.cost import plan_cost
-from halfwave.planner.largest import largest_batch
+from halfwave.planner.cost import Clock, plan_cost
+from halfwave.planner.largest_batch import largest_batch
 from halfwave.planner.memory import plan_memory
-from halfwave.planner.roofline import Clock
-from halfwave.planner.work import recipe_grid, recipe_work
-from halfwave.precision import NAMES, Policy
+from halfwave.planner.workload import recipe_grid, recipe_workload
+from halfwave.precision import NAMES, SPECTRAL_ROLES, Policy
 from halfwave.recipes import Recipe
 from halfwave.theory import bound_precision
 
-_SPECTRAL = ("forward_transform", "contraction", "inverse_transform", "weights")
-
 
 @dataclass(frozen=True)
-class Verdict:
+class PolicyVerdict:
     """One row: a policy on a device.
 
     `precision_error` bounds what rounding in the transform does to one Fourier coefficient of a field with |v| <= 1;
@@ -60,12 +57,12 @@ def judge(
     arguments: Mapping[str, Any] | None = None,
     dtype: str | None = None,
     recompute: bool = False,
-) -> Iterator[Verdict]:
+) -> Iterator[PolicyVerdict]:
     """The verdict on each of the four policies, full first, as they are planned.
 
     `arguments` of the model change the recipe's; `memory` is in bytes, `kind` and `clock` are those of the device.
     """
-    work = recipe_work(recipe, grid, arguments)
+    work = recipe_workload(recipe, grid, arguments)
     sides = recipe_grid(recipe, grid)
     full_seconds: float | None = None
     for name in NAMES:
@@ -73,7 +70,7 @@ def judge(
         plan = plan_memory(work.model, work.inputs(batch), policy=policy, device=kind, recompute=recompute)
         cost = plan_cost(work.model, work.inputs(batch), clock, policy=policy, device=kind, recompute=recompute)
         full_seconds = cost.seconds if full_seconds is None else full_seconds
-        yield Verdict(
+        yield PolicyVerdict(
             policy=name,
             peak_bytes=plan.peak_bytes,
             needed_bytes=plan.needed_bytes,
@@ -88,6 +85,6 @@ def judge(
 
 def _rounding(policy: Policy, sides: tuple[int, ...]) -> float:
     """Bound on the rounding of a transform by matrix products, in the coarsest of the formats of spectral stages."""
-    coarsest = max((policy.format(role) for role in _SPECTRAL), key=lambda format: format.unit_roundoff)
+    coarsest = max((policy.format(role) for role in SPECTRAL_ROLES), key=lambda format: format.unit_roundoff)
     additions = sum(side - 1 for side in sides) + 1
     return float(bound_precision(FORMATS[coarsest.name], additions, sup=1.0, algorithm="gemm"))

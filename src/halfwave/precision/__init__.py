@@ -1,7 +1,7 @@
 """Policy (role -> format), Schedule (progress -> policy), stabilizers, and the module that computes under a policy."""
 
 from halfwave.precision.module import PolicyModule, warn_of
-from halfwave.precision.policy import BLOCKS, NAMES, PRECISIONS, ROLES, Policy, as_policy
+from halfwave.precision.policy import BLOCKS, NAMES, PRECISIONS, ROLES, SPECTRAL_ROLES, Policy, as_policy
 from halfwave.precision.resolved import Resolved
 from halfwave.precision.schedule import Schedule
 from halfwave.precision.stabilizers import get_stabilizer, resolve_stabilizer
@@ -11,6 +11,7 @@ __all__ = [
     "NAMES",
     "PRECISIONS",
     "ROLES",
+    "SPECTRAL_ROLES",
     "Policy",
     "PolicyModule",
     "Resolved",

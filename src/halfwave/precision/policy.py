@@ -29,8 +29,8 @@ ROLES = ("forward_transform", "contraction", "inverse_transform", "pointwise", "
 NAMES = ("full", "amp", "half", "mixed")
 PRECISIONS = (*NAMES, "double")
 BLOCKS = ("FFF", "FFH", "FHF", "FHH", "HFF", "HFH", "HHF", "HHH")
-_SPECTRAL = ("forward_transform", "contraction", "inverse_transform", "weights")
-_HALF_ROLES = {"amp": ("pointwise",), "half": _SPECTRAL, "mixed": ROLES}
+SPECTRAL_ROLES = ("forward_transform", "contraction", "inverse_transform", "weights")
+_HALF_ROLES = {"amp": ("pointwise",), "half": SPECTRAL_ROLES, "mixed": ROLES}
 
 
 @dataclass(frozen=True)

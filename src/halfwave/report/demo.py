@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from halfwave.files import written_aside
-from halfwave.report.page import items, page, picture, table, write_text
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from halfwave.report.page import Picture, render, write_text
 
 _UNITS = {"peak_memory_bytes": 1e-6, "activation_bytes": 1e-6}
 _COLUMNS = {
@@ -31,7 +29,8 @@ def write_fields_figure(source: Path, target: Path) -> None:
     with h5py.File(source, "r") as file:
         coefficient, truth = file["input"][()], file["truth"][()]
         predictions = {name: file[f"prediction/{name}"][()] for name in ("full", "mixed")}
-    figure, axes = plt.subplots(2, 3, figsize=(9.6, 6.0), constrained_layout=True)
+    figure = Figure(figsize=(9.6, 6.0), layout="constrained")
+    axes = figure.subplots(2, 3)
     _show(figure, axes[0, 0], coefficient, "input: permeability a", cmap="cividis")
     _show(figure, axes[1, 0], truth, "truth: pressure u")
     scale = max(np.abs(p - truth).max() for p in predictions.values())
@@ -43,10 +42,9 @@ def write_fields_figure(source: Path, target: Path) -> None:
         _show(figure, axes[1, column], error, f"|error| {name}, L2 {relative:.2%}", cmap="magma", vmin=0, vmax=scale)
     with written_aside(target) as aside:
         figure.savefig(aside, format="png", dpi=130)
-    plt.close(figure)
 
 
-def _show(figure: Any, axis: Any, field: np.ndarray, title: str, cmap: str = "viridis", **limits: Any) -> None:
+def _show(figure: Figure, axis: Axes, field: np.ndarray, title: str, cmap: str = "viridis", **limits: Any) -> None:
     image = axis.imshow(field.T, origin="lower", cmap=cmap, interpolation="nearest", extent=(0, 1, 0, 1), **limits)
     axis.set_title(title, fontsize=10)
     axis.set_xticks([0, 1])
@@ -58,25 +56,21 @@ def write_page(directory: Path) -> None:
     """report.html: the table, the figure and the setting in one file that needs no network."""
     summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     setting = json.loads((directory / "setting.json").read_text(encoding="utf-8"))
-    figure = picture((directory / "fields.png").read_bytes(), "Input, truth, both predictions and their errors")
-    body = _BODY.format(table=_table(summary), verdict=_verdict(summary), setting=_setting(setting), figure=figure)
-    write_text(directory / "report.html", page("halfwave demo", body))
-
-
-def _table(summary: dict[str, dict[str, float]]) -> str:
-    head = "".join(f'<th scope="col">{title}</th>' for title, _ in _COLUMNS.values())
-    rows = [
-        f'<tr><th scope="row">{name}</th>{"".join(_cell(key, row[key]) for key in _COLUMNS)}</tr>'
-        for name, row in summary.items()
-    ]
-    full, mixed = summary["full"], summary["mixed"]
-    ratios = "".join(f"<td>{mixed[key] / full[key]:.2f}×</td>" for key in _COLUMNS)
-    rows.append(f'<tr class="ratio"><th scope="row">mixed / full</th>{ratios}</tr>')
-    return table("Errors, memory and throughput of both precisions", f"<tr><td></td>{head}</tr>", "".join(rows))
+    fields = Picture((directory / "fields.png").read_bytes(), "Input, truth, both predictions and their errors")
+    text = render(
+        "demo.html",
+        verdict=_verdict(summary),
+        heads=[head for head, _ in _COLUMNS.values()],
+        rows={name: [_cell(key, row[key]) for key in _COLUMNS] for name, row in summary.items()},
+        ratios=[f"{summary['mixed'][key] / summary['full'][key]:.2f}×" for key in _COLUMNS],
+        fields=fields,
+        setting=_setting(setting),
+    )
+    write_text(directory / "report.html", text)
 
 
 def _cell(key: str, value: float) -> str:
-    return f"<td>{_COLUMNS[key][1].format(value * _UNITS.get(key, 1.0))}</td>"
+    return _COLUMNS[key][1].format(value * _UNITS.get(key, 1.0))
 
 
 def _verdict(summary: dict[str, dict[str, float]]) -> str:
@@ -92,24 +86,13 @@ def _verdict(summary: dict[str, dict[str, float]]) -> str:
     )
 
 
-def _setting(setting: dict[str, Any]) -> str:
+def _setting(setting: dict[str, Any]) -> list[str]:
     recipe = setting["recipe"]
     arguments = ", ".join(f"{key}={value}" for key, value in recipe["arguments"].items())
     training = ", ".join(f"{key}={value}" for key, value in recipe["training"].items())
-    lines = [
+    return [
         f"Data: {recipe['generator']} {recipe['parameters']}, {recipe['n_train']} train and {recipe['n_test']} test",
         f"Model: {recipe['model']}({arguments})",
         f"Training: {training}, seed={setting['seed']}",
         f"Machine: {setting['machine']}; torch {setting['torch']}",
     ]
-    return items(lines)
-
-
-_BODY = """<h1>Darcy flow in full and in mixed precision</h1>
-<p>{verdict}</p>
-{table}
-<p>Memory is the largest sum of live tensor storages during a training step, each counted once; activations are what
-remains without parameters, gradients, optimizer state and the batch. Throughput is the median over whole training
-steps, the two precisions taking turns in one process. Errors are relative, on the test split, in fp32.</p>
-<div class="wide">{figure}</div>
-<h2>Setting</h2>{setting}"""

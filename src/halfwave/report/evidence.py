@@ -54,6 +54,11 @@ class Finding:
         """The verdict, or why there is none."""
         return self.problem if self.summary is None else self.summary.verdict.sentence
 
+    @property
+    def measured(self) -> str:
+        """When, and how long that took."""
+        return f"Measured {span(self.dates)}, {self.seconds:.0f} s"
+
 
 @dataclass(frozen=True)
 class Evidence:

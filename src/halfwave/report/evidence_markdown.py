@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halfwave.report.evidence import SIGNS, Evidence, Finding, span
+from halfwave.report.evidence import SIGNS, Evidence, Finding
 from halfwave.report.evidence_page import TITLE
 from halfwave.report.figures import describe
 from halfwave.report.summary import Comparison, text_of
@@ -39,9 +39,8 @@ def _section(finding: Finding, plots: str) -> str:
     if finding.summary.panels:
         described = "; ".join(describe(panel) for panel in finding.summary.panels)
         parts.append(f"![{_plain(described)}]({plots}/{finding.name}.png)")
-    measured = f"Measured {span(finding.dates)}, {finding.seconds:.0f} s"
     parts.append(f"Made with `{finding.command}`.")
-    parts.append(_listed((*finding.setting, measured, *finding.machines)))
+    parts.append(_listed((*finding.setting, finding.measured, *finding.machines)))
     return "\n\n".join(parts)
 
 

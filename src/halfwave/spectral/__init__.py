@@ -1,6 +1,6 @@
 """Transforms as matrix products, spectra as real pairs, and the spectral convolution."""
 
-from halfwave.spectral.build import build_weight
+from halfwave.spectral.build import WeightSettings
 from halfwave.spectral.conv import SpectralConv
 from halfwave.spectral.cost import TransformCost, estimate_transform
 from halfwave.spectral.execute import execute
@@ -22,7 +22,7 @@ __all__ = [
     "TTWeight",
     "TransformCost",
     "TuckerWeight",
-    "build_weight",
+    "WeightSettings",
     "estimate_transform",
     "execute",
     "plan_contraction",

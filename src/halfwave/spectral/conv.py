@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.precision import Policy, PolicyModule, as_policy, get_stabilizer, resolve_stabilizer
-from halfwave.spectral.build import build_weight
+from halfwave.spectral.build import WeightSettings
+from halfwave.spectral.contraction_settings import ContractionSettings
 from halfwave.spectral.factorized import Implementation
 from halfwave.spectral.fields import check_field
 from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.modes import Layout, check_modes
 from halfwave.spectral.plan import ComplexMode, Objective
 from halfwave.spectral.ranks import Rank
-from halfwave.spectral.settings import ContractionSettings
 from halfwave.spectral.spherical import SphericalTransform
 from halfwave.spectral.transform_plan import Backend
 from halfwave.spectral.weights import SpectralWeight
@@ -77,26 +77,44 @@ class SpectralConv(PolicyModule):
         layout: Layout = "exact",
         transform: Transform | None = None,
     ) -> None:
+        owned = None if max_n_modes is None else check_modes(max_n_modes)
+        own = _check_transform(transform, check_modes(n_modes), backend, layout, owned)
+        settings = ContractionSettings(contraction, complex_mode, memory_limit)
+        weights = WeightSettings(factorization, rank, separable, implementation, settings)
+        self._compose(in_channels, out_channels, own, weights, bias, precision)
+
+    @classmethod
+    def of(
+        cls,
+        in_channels: int,
+        out_channels: int,
+        transform: Transform,
+        weights: WeightSettings,
+        bias: bool = True,
+        precision: str | Policy = "full",
+    ) -> SpectralConv:
+        """The convolution made of these objects."""
+        conv = cls.__new__(cls)
+        conv._compose(in_channels, out_channels, transform, weights, bias, precision)
+        return conv
+
+    def _compose(
+        self,
+        in_channels: int,
+        out_channels: int,
+        transform: Transform,
+        weights: WeightSettings,
+        bias: bool,
+        precision: str | Policy,
+    ) -> None:
         super().__init__()
         for label, value in (("in_channels", in_channels), ("out_channels", out_channels)):
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"{label} must be a positive integer, got {value!r}")
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        owned = None if max_n_modes is None else check_modes(max_n_modes)
-        self.transform: Transform = _check_transform(transform, check_modes(n_modes), backend, layout, owned)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.transform: Transform = transform
         std = (2 / (in_channels + out_channels)) ** 0.5
-        self.weight: SpectralWeight = build_weight(
-            self.transform.weight_modes,
-            in_channels,
-            out_channels,
-            std,
-            factorization=factorization,
-            rank=rank,
-            separable=separable,
-            implementation=implementation,
-            settings=ContractionSettings(contraction, complex_mode, memory_limit),
-        )
+        self.weight: SpectralWeight = weights.build(transform.weight_modes, in_channels, out_channels, std)
         self.bias = nn.Parameter(std * torch.randn(out_channels)) if bias else None
         # Whether the layer has computed: then a policy with "auto" leaves the stabilizer as it is.
         self.settled = False

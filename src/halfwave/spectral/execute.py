@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
 from halfwave.spectral import pairs
-from halfwave.spectral.plan import SIGN_AXIS, ContractionPlan, Step
+from halfwave.spectral.plan import SIGN_AXIS, ContractionPlan, ContractionStep
 from halfwave.spectral.streaming import windows
 
 Formats = tuple[Arithmetic, Arithmetic]
@@ -50,9 +50,9 @@ def execute(
 
 def _whole(plan: ContractionPlan, formats: Formats, *operands: Tensor) -> Tensor:
     """One piece, for the compiler."""
-    schedule = plan.schedule
-    constants = _constants(plan, formats, {n: operands[n] for n in schedule.fixed_operands}, operands[0])
-    return formats[0].store(_slice(plan, formats, {n: operands[n] for n in schedule.sliced_operands}, constants))
+    order = plan.order
+    constants = _constants(plan, formats, {n: operands[n] for n in order.fixed_operands}, operands[0])
+    return formats[0].store(_slice(plan, formats, {n: operands[n] for n in order.sliced_operands}, constants))
 
 
 @dataclass(frozen=True)
@@ -67,34 +67,34 @@ class _Streamed:
         return _whole(self.plan, self.formats, *operands).movedim(-2, self.pair_axis)
 
     def forward(self, *operands: Tensor) -> Tensor:
-        plan, formats, schedule = self.plan, self.formats, self.plan.schedule
-        constants = _constants(plan, formats, {n: operands[n] for n in schedule.fixed_operands}, operands[0])
+        plan, formats, order = self.plan, self.formats, self.plan.order
+        constants = _constants(plan, formats, {n: operands[n] for n in order.fixed_operands}, operands[0])
         shape = [dict(plan.sizes)[i] for i in plan.output]
         shape.insert(len(shape) + 1 + self.pair_axis, 2)
         out = operands[0].new_empty(shape)
         view = out.movedim(self.pair_axis, -2)
         for window in windows(plan.slices, dict(plan.sizes)):
-            parts = {n: _cut(operands[n], plan.inputs[n], window) for n in schedule.sliced_operands}
+            parts = {n: _cut(operands[n], plan.inputs[n], window) for n in order.sliced_operands}
             _cut(view, plan.output, window).copy_(_slice(plan, formats, parts, constants))
         return out
 
     def backward(self, operands: Operands, needs: Sequence[bool], grad: Tensor) -> Gradients:
-        plan, formats, schedule = self.plan, self.formats, self.plan.schedule
+        plan, formats, order = self.plan, self.formats, self.plan.order
         grad = grad.movedim(self.pair_axis, -2)
         with torch.enable_grad():
-            fixed = {n: operands[n].detach().requires_grad_(needs[n]) for n in schedule.fixed_operands}
+            fixed = {n: operands[n].detach().requires_grad_(needs[n]) for n in order.fixed_operands}
             constants = _constants(plan, formats, fixed, operands[0])
         leaves = {key: c.detach().requires_grad_(c.requires_grad) for key, c in constants.items()}
         # Sums over slices in fp32: a half-precision running sum would stagnate.
         sums: dict[int, Tensor | None] = {key: None for key, c in leaves.items() if c.requires_grad}
         cut = {index for index, _ in plan.slices}
-        own = {n: cut <= set(plan.inputs[n]) for n in schedule.sliced_operands}
-        grads = {n: _new_gradient(operands[n], own[n]) for n in schedule.sliced_operands if needs[n]}
+        own = {n: cut <= set(plan.inputs[n]) for n in order.sliced_operands}
+        grads = {n: _new_gradient(operands[n], own[n]) for n in order.sliced_operands if needs[n]}
         for window in windows(plan.slices, dict(plan.sizes)):
             with torch.enable_grad():
                 parts = {
                     n: _cut(operands[n], plan.inputs[n], window).detach().requires_grad_(needs[n])
-                    for n in schedule.sliced_operands
+                    for n in order.sliced_operands
                 }
                 out = _slice(plan, formats, parts, leaves)
             wanted = [leaves[key] for key in sums] + [parts[n] for n in grads]
@@ -126,10 +126,10 @@ def _constants(plan: ContractionPlan, formats: Formats, operands: dict[int, Tens
     made = dict(operands)
     if plan.complex_mode == "A":
         made[len(plan.inputs)] = _signs(len(plan.inputs), like, formats)
-    for number, step in plan.schedule.once:
+    for number, step in plan.order.once:
         left, right = (_prepared(made.pop(n), n, step, False, formats) for n in (step.left, step.right))
         made[number] = _run(step, left, right, dict(plan.sizes), formats)
-    for _, step in plan.schedule.every:
+    for _, step in plan.order.every:
         for n in (step.left, step.right):
             if n in made:
                 made[n] = _prepared(made[n], n, step, False, formats)
@@ -138,14 +138,14 @@ def _constants(plan: ContractionPlan, formats: Formats, operands: dict[int, Tens
 
 def _slice(plan: ContractionPlan, formats: Formats, parts: dict[int, Tensor], constants: dict[int, Tensor]) -> Tensor:
     """The steps that differ from slice to slice, on one slice; the result has its pair axis before the last index."""
-    schedule = plan.schedule
+    order = plan.order
     made = dict(parts) | {0: formats[0].load(parts[0])}
     sizes = dict(plan.sizes)
     for n, part in parts.items():
         sizes |= {i: part.shape[axis] for axis, i in enumerate(pairs.with_pair(plan.inputs[n])) if i != pairs.PAIR}
-    for number, step in schedule.every:
+    for number, step in order.every:
         left, right = (
-            constants[n] if n in constants else _prepared(made.pop(n), n, step, n in schedule.data, formats)
+            constants[n] if n in constants else _prepared(made.pop(n), n, step, n in order.data, formats)
             for n in (step.left, step.right)
         )
         made[number] = _run(step, left, right, sizes, formats)
@@ -156,7 +156,7 @@ def _slice(plan: ContractionPlan, formats: Formats, parts: dict[int, Tensor], co
     return pairs.permuted(made[number], last.subscripts, target)
 
 
-def _prepared(tensor: Tensor, number: int, step: Step, data: bool, formats: Formats) -> Tensor:
+def _prepared(tensor: Tensor, number: int, step: ContractionStep, data: bool, formats: Formats) -> Tensor:
     """An operand of a step, rounded and ready for products: in complex format as it is, else loaded (and expanded)."""
     if step.kind == "complex":
         return tensor
@@ -169,7 +169,7 @@ def _prepared(tensor: Tensor, number: int, step: Step, data: bool, formats: Form
     return loaded
 
 
-def _run(step: Step, left: Tensor, right: Tensor, sizes: Mapping[str, int], formats: Formats) -> Tensor:
+def _run(step: ContractionStep, left: Tensor, right: Tensor, sizes: Mapping[str, int], formats: Formats) -> Tensor:
     if step.kind == "complex":
         return _run_complex(step, left, right)
     if step.kind == "product":
@@ -182,7 +182,7 @@ def _run(step: Step, left: Tensor, right: Tensor, sizes: Mapping[str, int], form
     return formats[0].settle(result) if step.data else formats[1].store(result)
 
 
-def _run_complex(step: Step, left: Tensor, right: Tensor) -> Tensor:
+def _run_complex(step: ContractionStep, left: Tensor, right: Tensor) -> Tensor:
     """A step between small factors, in full precision and not rounded: the next step on pairs does that."""
     if torch.compiler.is_compiling():
         # The compiler has no kernels for complex numbers; sums of fp32 pairs are the same numbers.
@@ -195,7 +195,7 @@ def _run_complex(step: Step, left: Tensor, right: Tensor) -> Tensor:
     return pairs.from_complex(torch.einsum(step.equation, a, b), step.subscripts)
 
 
-def _sides(step: Step, left: Tensor, right: Tensor) -> tuple[tuple[Tensor, str], tuple[Tensor, str]]:
+def _sides(step: ContractionStep, left: Tensor, right: Tensor) -> tuple[tuple[Tensor, str], tuple[Tensor, str]]:
     return (left, step.left_subscripts), (right, step.right_subscripts)
 
 

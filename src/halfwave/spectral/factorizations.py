@@ -12,9 +12,9 @@ from math import prod, sqrt
 import torch
 from torch import Tensor, nn
 
+from halfwave.spectral.contraction_settings import DEFAULT, ContractionSettings
 from halfwave.spectral.factorized import FactorizedWeight, Implementation, normal_pairs, numbered
 from halfwave.spectral.ranks import Rank, cp_rank, tt_rank, tucker_rank
-from halfwave.spectral.settings import DEFAULT, ContractionSettings
 
 RANKS = "pqstu"
 

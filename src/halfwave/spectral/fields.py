@@ -21,11 +21,14 @@ def check_tensor(name: str, x: object, device: torch.device) -> Tensor:
     return x
 
 
-def check_field(x: object, channels: int, axes: int, device: torch.device) -> Tensor:
-    """`x` if it is a field (B, channels, *grid) with so many grid axes, each with a point; B may be 0."""
+def check_field(x: object, channels: int, axes: int, device: torch.device, grid: str | None = None) -> Tensor:
+    """`x` if it is a field (B, channels, *grid) with so many grid axes, each with a point; B may be 0.
+
+    `grid` names the axes in the error.
+    """
     field = check_tensor("input", x, device)
     if field.ndim != axes + 2 or field.shape[1] != channels:
-        raise ValueError(f"expected input (batch, {channels}, {axes} grid axes), got {tuple(field.shape)}")
+        raise ValueError(f"expected input (batch, {channels}, {grid or f'{axes} grid axes'}), got {tuple(field.shape)}")
     if 0 in field.shape[2:]:
         raise ValueError(f"expected input with at least one point on every grid axis, got {tuple(field.shape)}")
     return field

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from halfwave.numerics import Arithmetic, Format
 from halfwave.spectral import fft, gemm
-from halfwave.spectral.constants import add_at
+from halfwave.spectral.bias import add_at
 from halfwave.spectral.cost import narrow_range
 from halfwave.spectral.modes import AxisModes, Layout, check_owned, kept_modes, placed_modes, weight_modes
 from halfwave.spectral.transform import Engine, analyse, synthesise

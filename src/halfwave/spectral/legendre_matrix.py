@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, get_format
+from halfwave.numerics import Arithmetic, ByteCache, get_format
 from halfwave.spectral.legendre import SphereGrid, legendre_functions, quadrature
 from halfwave.spectral.matrices import Weighting
-from halfwave.spectral.matrix_cache import MatrixCache
 
 # Both matrices of degree 512 with 256 orders in fp32.
 CACHE_BYTES = 1 << 30
@@ -40,7 +39,7 @@ def legendre_matrix(
     """The analysis matrices of shape (M orders, L degrees, H latitudes)."""
     if torch.compiler.is_compiling():
         return _legendre_operator(list(shape), grid, weighting, arith.format.name, arith.compute, device)
-    return _CACHE.get(_key(shape, grid, weighting, arith, device))
+    return _CACHE.get(_key(shape, grid, weighting, arith, device), _build)
 
 
 def _key(shape: tuple[int, ...], grid: str, weighting: str, arith: Arithmetic, device: torch.device) -> LegendreKey:
@@ -60,7 +59,8 @@ def _key(shape: tuple[int, ...], grid: str, weighting: str, arith: Arithmetic, d
 def _legendre_operator(
     shape: list[int], grid: str, weighting: str, format: str, compute: torch.dtype, device: torch.device
 ) -> Tensor:
-    return _CACHE.get(_key(tuple(shape), grid, weighting, Arithmetic(get_format(format), compute), device)).clone()
+    key = _key(tuple(shape), grid, weighting, Arithmetic(get_format(format), compute), device)
+    return _CACHE.get(key, _build).clone()
 
 
 @_legendre_operator.register_fake
@@ -86,4 +86,4 @@ def _build(key: LegendreKey) -> Tensor:
     return matrix
 
 
-_CACHE = MatrixCache(CACHE_BYTES, _build)
+_CACHE: ByteCache[LegendreKey, Tensor] = ByteCache(CACHE_BYTES, at_least=1)

@@ -22,8 +22,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, get_format
-from halfwave.spectral.matrix_cache import MatrixCache
+from halfwave.numerics import Arithmetic, ByteCache, get_format
 from halfwave.spectral.modes import AxisModes
 
 Weighting = Literal["mean", "hermitian"]
@@ -49,7 +48,7 @@ def transform_matrix(
     where = [axis.size, axis.first, axis.count, axis.shift]
     if torch.compiler.is_compiling():
         return _matrix_operator(where, last, weighting, arith.format.name, arith.compute, device)
-    return _CACHE.get(_key(where, last, weighting, arith, device))
+    return _CACHE.get(_key(where, last, weighting, arith, device), _build)
 
 
 def _key(axis: list[int], last: bool, weighting: str, arith: Arithmetic, device: torch.device) -> MatrixKey:
@@ -64,7 +63,7 @@ def _key(axis: list[int], last: bool, weighting: str, arith: Arithmetic, device:
 def _matrix_operator(
     axis: list[int], last: bool, weighting: str, format: str, compute: torch.dtype, device: torch.device
 ) -> Tensor:
-    return _CACHE.get(_key(axis, last, weighting, Arithmetic(get_format(format), compute), device)).clone()
+    return _CACHE.get(_key(axis, last, weighting, Arithmetic(get_format(format), compute), device), _build).clone()
 
 
 @_matrix_operator.register_fake
@@ -104,7 +103,7 @@ def _build(key: MatrixKey) -> Tensor:
     return (_last(key) if key.last else _inner(key)).to(key.device).contiguous()
 
 
-_CACHE = MatrixCache(CACHE_BYTES, _build)
+_CACHE: ByteCache[MatrixKey, Tensor] = ByteCache(CACHE_BYTES, at_least=1)
 
 
 def _angles(axis: AxisModes, weighting: Weighting) -> Tensor:

@@ -96,5 +96,7 @@ def check_owned(n_modes: tuple[int, ...], max_n_modes: tuple[int, ...] | None) -
     """ValueError unless `max_n_modes` (None: as many as are kept) has the axes of `n_modes` and no fewer modes."""
     if max_n_modes is None:
         return
-    if len(max_n_modes) != len(n_modes) or any(n > most for n, most in zip(n_modes, max_n_modes, strict=True)):
+    # Along the last axis 2k and 2k + 1 modes are the same frequencies.
+    kept, most = ((*modes[:-1], modes[-1] // 2) for modes in (n_modes, max_n_modes))
+    if len(most) != len(kept) or any(n > m for n, m in zip(kept, most, strict=True)):
         raise ValueError(f"n_modes {n_modes} must not pass max_n_modes {max_n_modes}, along any of as many axes")

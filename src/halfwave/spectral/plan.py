@@ -22,7 +22,7 @@ from halfwave.numerics import get_format
 from halfwave.spectral.pairs import PAIR, product_order, with_pair
 from halfwave.spectral.paths import Path, candidate_paths, size_of
 from halfwave.spectral.plan_text import describe
-from halfwave.spectral.streaming import Schedule, Slices, choose_slices, schedule
+from halfwave.spectral.streaming import Slices, StreamOrder, choose_slices, stream_order
 
 Objective = Literal["memory", "flops"]
 ComplexMode = Literal["A", "B", "C"]
@@ -35,7 +35,7 @@ SIGN_AXIS = "Z"
 
 
 @dataclass(frozen=True)
-class Step:
+class ContractionStep:
     """Tensors number `left` and `right` (operands first, then results in order) become the next tensor.
 
     `product` sums indices of pairs, `scale` multiplies entries of pairs, `complex` runs in complex format, `real` is a
@@ -76,14 +76,14 @@ class ContractionPlan:
     objective: Objective
     complex_mode: ComplexMode
     format: str
-    steps: tuple[Step, ...]
+    steps: tuple[ContractionStep, ...]
     slices: Slices
     memory_limit: int | None
     peak_bytes: int
     inputs: tuple[str, ...] = field(repr=False)
     output: str = field(repr=False)
     sizes: tuple[tuple[str, int], ...] = field(repr=False)
-    schedule: Schedule = field(repr=False, compare=False)
+    order: StreamOrder = field(repr=False, compare=False)
 
     @property
     def flops(self) -> int:
@@ -163,13 +163,13 @@ def _plan(
         inputs=inputs,
         output=output,
         sizes=tuple(sizes.items()),
-        schedule=schedule(best, inputs, slices),
+        order=stream_order(best, inputs, slices),
     )
 
 
 def _best_steps(
     inputs: tuple[str, ...], output: str, sizes: dict[str, int], objective: Objective, mode: ComplexMode
-) -> tuple[Step, ...]:
+) -> tuple[ContractionStep, ...]:
     """Of the candidate orders the one with the smallest peak, or with the fewest operations; the other breaks ties.
 
     Both objectives choose from the same candidates, so the memory plan's peak is never above the FLOP plan's.
@@ -179,7 +179,7 @@ def _best_steps(
         operands, result, all_sizes = _real_equation(inputs, output, sizes)
     plans = [_steps(path, operands, result, all_sizes, mode) for path in candidate_paths(operands, result, all_sizes)]
 
-    def cost(steps: tuple[Step, ...]) -> tuple[int, int]:
+    def cost(steps: tuple[ContractionStep, ...]) -> tuple[int, int]:
         peak = _peak_elements(steps, inputs, output, sizes, ())
         flops = sum(step.flops for step in steps)
         return (peak, flops) if objective == "memory" else (flops, peak)
@@ -199,10 +199,10 @@ def _real_equation(
 
 def _steps(
     path: Path, operands: tuple[str, ...], output: str, sizes: Mapping[str, int], mode: ComplexMode
-) -> tuple[Step, ...]:
+) -> tuple[ContractionStep, ...]:
     pairs = mode != "A"
     live = [(n, with_pair(s) if pairs else s, n == 0) for n, s in enumerate(operands)]
-    steps: list[Step] = []
+    steps: list[ContractionStep] = []
     for pair in path:
         a, b = (live[i] for i in pair)
         live = [t for i, t in enumerate(live) if i not in pair]
@@ -232,7 +232,7 @@ def _step(
     kept: frozenset[str],
     sizes: Mapping[str, int],
     mode: ComplexMode,
-) -> Step:
+) -> ContractionStep:
     """One step between `a` on the left and `b` on the right."""
     left, right, data = a[1], b[1], a[2] or b[2]
     everything = frozenset(_bare(left + right))
@@ -245,11 +245,11 @@ def _step(
     elif mode == "C" and not data and max(map(len, (_bare(left), _bare(right), _bare(plain)))) <= LOW_DIMENSION:
         kind, subscripts = "complex", with_pair(_bare(plain))
     elements = size_of(_bare(subscripts), sizes)
-    return Step(a[0], b[0], left, right, subscripts, kind, data, size_of(everything, sizes), elements)
+    return ContractionStep(a[0], b[0], left, right, subscripts, kind, data, size_of(everything, sizes), elements)
 
 
 def _peak_elements(
-    steps: tuple[Step, ...], inputs: tuple[str, ...], output: str, sizes: Mapping[str, int], slices: Slices
+    steps: tuple[ContractionStep, ...], inputs: tuple[str, ...], output: str, sizes: Mapping[str, int], slices: Slices
 ) -> int:
     """Real numbers alive at once: operands and result throughout, intermediates until they are used."""
     per_number = 1 if steps[0].kind == "real" else 2

@@ -6,7 +6,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from halfwave.spectral.plan import ContractionPlan, Step
+    from halfwave.spectral.plan import ContractionPlan, ContractionStep
 
 _GOALS = {"memory": "least memory", "flops": "fewest operations"}
 _HOW = {"product": "matrix product", "scale": "entry by entry", "complex": "complex format", "real": "real"}
@@ -40,7 +40,7 @@ def describe(plan: ContractionPlan) -> str:
     return "\n".join(lines)
 
 
-def _describe_step(number: int, step: Step) -> str:
+def _describe_step(number: int, step: ContractionStep) -> str:
     cost = f"{_count(step.elements).strip()} numbers, {_count(step.flops)}FLOP"
     head = f"  step {number}:   {step.equation}"
     tail = f"{_HOW[step.kind]}, {cost}"

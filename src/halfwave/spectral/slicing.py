@@ -1,7 +1,6 @@
 """Working in slices: bound the temporary memory of an operation by the size of a cache, not of a tensor.
 
-On a CPU a temporary of tens of megabytes costs more in page faults than the arithmetic on it (measured: adding two
-fp32 tensors of 32 MiB takes 17 ms into fresh memory and 2 ms into memory that is already mapped). A slice of a few
+On a CPU a temporary of tens of megabytes costs more in page faults than the arithmetic on it. A slice of a few
 megabytes stays in the cache and in the allocator's hands. Elsewhere, and inside `torch.compile`, one slice is best.
 """
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from halfwave.numerics import Arithmetic, Format
 from halfwave.spectral import spherical_gemm
-from halfwave.spectral.constants import add_at
+from halfwave.spectral.bias import add_at
 from halfwave.spectral.legendre import SPHERE_GRIDS, SphereGrid
 from halfwave.spectral.matrices import Weighting
 from halfwave.spectral.modes import Layout, check_owned

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from halfwave.spectral.paths import size_of
 
 if TYPE_CHECKING:
-    from halfwave.spectral.plan import Step
+    from halfwave.spectral.plan import ContractionStep
 
 # (index, length of a slice along it), outermost first.
 Slices = tuple[tuple[str, int], ...]
@@ -33,7 +33,7 @@ _REPEATED = 1.25
 
 
 @dataclass(frozen=True)
-class Schedule:
+class StreamOrder:
     """Which tensors differ from slice to slice (data, what has a sliced index, all made from them), which do not.
 
     Attributes:
@@ -44,13 +44,13 @@ class Schedule:
 
     changing: tuple[int, ...]
     data: tuple[int, ...]
-    once: tuple[tuple[int, Step], ...]
-    every: tuple[tuple[int, Step], ...]
+    once: tuple[tuple[int, ContractionStep], ...]
+    every: tuple[tuple[int, ContractionStep], ...]
     fixed_operands: tuple[int, ...]
     sliced_operands: tuple[int, ...]
 
 
-def schedule(steps: tuple[Step, ...], inputs: tuple[str, ...], slices: Slices) -> Schedule:
+def stream_order(steps: tuple[ContractionStep, ...], inputs: tuple[str, ...], slices: Slices) -> StreamOrder:
     """What runs once and what in every slice."""
     cut = {index for index, _ in slices}
     # Option A has one operand more, its signs.
@@ -59,7 +59,7 @@ def schedule(steps: tuple[Step, ...], inputs: tuple[str, ...], slices: Slices) -
     for n, step in numbered:
         if step.left in changing or step.right in changing:
             changing.add(n)
-    return Schedule(
+    return StreamOrder(
         changing=tuple(sorted(changing)),
         data=(0, *(n for n, step in numbered if step.data)),
         once=tuple((n, s) for n, s in numbered if n not in changing),
@@ -80,7 +80,7 @@ def windows(slices: Slices, sizes: Mapping[str, int]) -> Iterator[dict[str, slic
 
 
 def choose_slices(
-    steps: tuple[Step, ...],
+    steps: tuple[ContractionStep, ...],
     inputs: tuple[str, ...],
     output: str,
     sizes: Mapping[str, int],
@@ -120,13 +120,15 @@ def choose_slices(
     return done
 
 
-def repeated_work(steps: tuple[Step, ...], inputs: tuple[str, ...], sizes: Mapping[str, int], slices: Slices) -> float:
+def repeated_work(
+    steps: tuple[ContractionStep, ...], inputs: tuple[str, ...], sizes: Mapping[str, int], slices: Slices
+) -> float:
     """Work of all slices relative to that of one piece: steps without a sliced index run again in each slice."""
     part = _part_sizes(steps, sizes, slices)
     cut = {index for index, _ in slices}
     count = prod(ceil(sizes[index] / length) for index, length in slices)
     once = sum(step.inner for step in steps)
-    order = schedule(steps, inputs, slices)
+    order = stream_order(steps, inputs, slices)
     fixed = sum(step.inner for _, step in order.once)
     per_slice = 0.0
     for _, step in order.every:
@@ -136,10 +138,10 @@ def repeated_work(steps: tuple[Step, ...], inputs: tuple[str, ...], sizes: Mappi
 
 
 def temporary_bytes(
-    steps: tuple[Step, ...], inputs: tuple[str, ...], sizes: Mapping[str, int], slices: Slices, itemsize: int
+    steps: tuple[ContractionStep, ...], inputs: tuple[str, ...], sizes: Mapping[str, int], slices: Slices, itemsize: int
 ) -> int:
     """What the steps of one slice read and write in the forward pass; right operands are expanded to twice as much."""
-    order = schedule(steps, inputs, slices)
+    order = stream_order(steps, inputs, slices)
     part = _part_sizes(steps, sizes, slices)
     total = 0
     for _, step in order.every:
@@ -150,18 +152,18 @@ def temporary_bytes(
 
 
 def once_bytes(
-    steps: tuple[Step, ...], inputs: tuple[str, ...], sizes: Mapping[str, int], slices: Slices, itemsize: int
+    steps: tuple[ContractionStep, ...], inputs: tuple[str, ...], sizes: Mapping[str, int], slices: Slices, itemsize: int
 ) -> int:
     """What is made from weights before the first slice and stays until the last."""
     part = _part_sizes(steps, sizes, ())
-    return itemsize * sum(size_of(step.subscripts, part) for _, step in schedule(steps, inputs, slices).once)
+    return itemsize * sum(size_of(step.subscripts, part) for _, step in stream_order(steps, inputs, slices).once)
 
 
 def bound_bytes(
-    steps: tuple[Step, ...], inputs: tuple[str, ...], output: str, sizes: Mapping[str, int], slices: Slices
+    steps: tuple[ContractionStep, ...], inputs: tuple[str, ...], output: str, sizes: Mapping[str, int], slices: Slices
 ) -> int:
     """An upper bound of all that is alive in forward and backward pass: fp32 operands and gradients included."""
-    order = schedule(steps, inputs, slices)
+    order = stream_order(steps, inputs, slices)
     part = _part_sizes(steps, sizes, ())
     data, *weights = (2 * size_of(s, sizes) for s in inputs)
     # The data come in fp32 and are kept in the format; both have gradients, and so has the result.
@@ -173,7 +175,7 @@ def bound_bytes(
     return (fixed + _ONCE * once) * _WIDE + _BACKWARD * temporary_bytes(steps, inputs, sizes, slices, _WIDE)
 
 
-def _part_sizes(steps: tuple[Step, ...], sizes: Mapping[str, int], slices: Slices) -> dict[str, int]:
+def _part_sizes(steps: tuple[ContractionStep, ...], sizes: Mapping[str, int], slices: Slices) -> dict[str, int]:
     """Sizes of the indices in one slice; every pair axis has two entries."""
     axes = {i for step in steps for i in step.left_subscripts + step.right_subscripts + step.subscripts}
     return {i: 2 for i in axes if i.isupper()} | dict(sizes) | dict(slices)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from halfwave.numerics import Arithmetic
 from halfwave.spectral.contraction import contract_dense
+from halfwave.spectral.contraction_settings import DEFAULT, ContractionSettings
 from halfwave.spectral.execute import execute
-from halfwave.spectral.settings import DEFAULT, ContractionSettings
 
 
 class SpectralWeight(nn.Module):

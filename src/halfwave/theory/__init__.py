@@ -1,6 +1,6 @@
 """Bounds that hold: discretization and precision errors of Fourier coefficients, blocks and networks.
 
-Float64 mathematics on plain numbers; no nn. What needs a model (certificates, plans) lives in `halfwave.planner`.
+Float64 mathematics on plain numbers; no nn. What needs a model lives in `halfwave.certificates`.
 """
 
 from halfwave.theory.block import bound_block
@@ -8,9 +8,8 @@ from halfwave.theory.bound import Bound, Estimate
 from halfwave.theory.crossover import crossover
 from halfwave.theory.discretization import bound_discretization
 from halfwave.theory.emulator import emulated_fft
-from halfwave.theory.estimates import estimate_lipschitz, estimate_variation
-from halfwave.theory.interpolant import Interpolant
-from halfwave.theory.lower import lower_bound_discretization
+from halfwave.theory.interpolant import Interpolant, estimate_lipschitz, estimate_variation
+from halfwave.theory.lower_bounds import lower_bound_discretization
 from halfwave.theory.measured import discretization_error, precision_error
 from halfwave.theory.network import Layer, bound_layers, bound_network, bound_pointwise, bound_rounding
 from halfwave.theory.overflow import largest_scale, no_overflow
@@ -26,7 +25,7 @@ from halfwave.theory.paper import (
 )
 from halfwave.theory.pipeline import Pipeline
 from halfwave.theory.precision import Algorithm, bound_precision
-from halfwave.theory.system import PrecisionSystem, bound_precision_system
+from halfwave.theory.precision_system import PrecisionSystem, bound_precision_system
 
 __all__ = [
     "Algorithm",

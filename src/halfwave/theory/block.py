@@ -17,9 +17,8 @@ from halfwave.errors import InputError
 from halfwave.numerics import Format
 from halfwave.theory.bound import Bound, Number, all_known, read_number, upper
 from halfwave.theory.lattice import Integers, read_grid, require_powers_of_two
-from halfwave.theory.pipeline import Pipeline
+from halfwave.theory.pipeline import ErrorState, Pipeline, cast
 from halfwave.theory.roundoff import holds, read_format
-from halfwave.theory.state import State, cast
 from halfwave.theory.transforms import forward_transform, inverse_transform
 
 ROOT2 = math.sqrt(2.0)
@@ -82,7 +81,7 @@ def bound_block(
     spectral, absolute = read_number("r2", r2), read_number("ra", ra)
     if absolute < spectral * (1.0 - 1e-9):
         raise InputError(f"ra must be at least r2 (moduli only enlarge a norm), got ra = {absolute}, r2 = {spectral}")
-    start = State(read_number("norm", norm), 0.0, None)
+    start = ErrorState(read_number("norm", norm), 0.0, None)
     spectrum = forward_transform(start, chosen, sizes.grid, sizes.modes, sizes.in_channels)
     product = _contract(spectrum, chosen, sizes, spectral, absolute)
     shifted = _add_bias(product, chosen, sizes, read_number("bias", bias))
@@ -108,7 +107,7 @@ def _read_sizes(
     return Sizes(sides, target, tuple(counts), in_channels, out_channels)
 
 
-def _contract(state: State, chosen: Pipeline, sizes: Sizes, r2: float, ra: float) -> State:
+def _contract(state: ErrorState, chosen: Pipeline, sizes: Sizes, r2: float, ra: float) -> ErrorState:
     """y_o = sum_c R_oc x_c for every mode.
 
     Rounded weights: |R^ - R| <= e|R| + sqrt2 eta entry by entry, in norm e ra + sqrt2 eta sqrt(C O).
@@ -146,14 +145,14 @@ def _weight_error(chosen: Pipeline, target: Format) -> tuple[float, float]:
     return relative, absolute
 
 
-def _add_bias(state: State, chosen: Pipeline, sizes: Sizes, bias: float) -> State:
+def _add_bias(state: ErrorState, chosen: Pipeline, sizes: Sizes, bias: float) -> ErrorState:
     """One number for each channel, rounded and added to the mean (or to the field), in either stage's format."""
     if bias == 0.0:
         return state
     units = [chosen.unit(read_format(name)) for name in (chosen.contraction, chosen.inverse)]
     relative, absolute = max(u.relative for u in units), max(u.absolute + u.per_addition for u in units)
     error = state.error + relative * bias + absolute * math.sqrt(sizes.out_channels)
-    total = State(state.norm + bias, error, state.format)
+    total = ErrorState(state.norm + bias, error, state.format)
     return total.through(1.0, relative, absolute * math.sqrt(sizes.out_channels))
 
 

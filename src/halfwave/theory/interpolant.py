@@ -1,7 +1,8 @@
 """Multilinear interpolants: functions given by samples whose constants and Fourier integrals are exact.
 
 A user's data are samples. Between them the plainest function is the multilinear interpolant, and for it every
-constant of the discretization theorems is a maximum over samples, not an estimate: its bounds are guaranteed.
+constant of the discretization theorems is a maximum over samples, not an estimate: its bounds are guaranteed. Of any
+other function with these samples the same figures are estimates: at most the true constants, who knows how far below.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfwave.errors import InputError
+from halfwave.theory.bound import Estimate
 from halfwave.theory.lattice import Integers, read_lattice
 
 Array = NDArray[np.float64]
@@ -150,3 +152,22 @@ def _hat_integrals(w: int, count: int) -> NDArray[np.complex128]:
     half = (1.0 + 1j * a * h - np.exp(1j * a * h)) / (a * a * h)
     integrals[0], integrals[-1] = half, half.conjugate()
     return integrals
+
+
+def estimate_lipschitz(samples: ArrayLike, *, periodic: bool = False) -> tuple[Estimate, ...]:
+    """One Lipschitz constant for each axis, from neighbouring samples (K_1, ..., K_d).
+
+    The samples span [0,1] with both ends, or the periodic cell without the repeated end.
+    """
+    sizes = Interpolant.from_samples(samples, periodic=periodic).lipschitz()[0]
+    return _estimates(sizes, "largest difference quotient between neighbouring samples")
+
+
+def estimate_variation(samples: ArrayLike, *, periodic: bool = False) -> tuple[Estimate, ...]:
+    """The largest variation along sampled lines of each axis (round the circle if periodic)."""
+    sizes = Interpolant.from_samples(samples, periodic=periodic).variation()[0]
+    return _estimates(sizes, "largest variation along sampled lines")
+
+
+def _estimates(sizes: np.ndarray, method: str) -> tuple[Estimate, ...]:
+    return tuple(Estimate(float(size), method) for size in sizes)

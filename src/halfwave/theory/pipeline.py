@@ -14,6 +14,7 @@ product cast to the format (native products) before they are combined into two, 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -85,3 +86,33 @@ class Pipeline:
         cast = "cast at every step" if self.cast_every_step else "cast at stage ends"
         way = self.transform if self.inverse_transform is None else f"{self.transform}, back {self.inverse_transform}"
         return f"{way} ({stages}, weights {self.weights}, sums in {self.accumulate}, {cast})"
+
+
+@dataclass(frozen=True)
+class ErrorState:
+    """What is known of a tensor on its way through a pipeline.
+
+    Attributes: norm N >= ||exact||, error E >= ||computed - exact||, the format of the computed one (None: any).
+    """
+
+    norm: float
+    error: float
+    format: Format | None
+
+    def through(self, alpha: float, relative: float, absolute: float) -> ErrorState:
+        """A linear stage of norm alpha: N' = alpha N, E' = alpha E + relative (N + E) + absolute."""
+        error = alpha * self.error + relative * (self.norm + self.error) + absolute
+        return ErrorState(alpha * self.norm, error, self.format)
+
+
+def cast(state: ErrorState, target: Format, chosen: Pipeline, entries: float) -> ErrorState:
+    """Round to `target`: u'(N + E), and eta for each of the real `entries` (counted as the norm counts them).
+
+    Exact where the format of the tensor is part of `target`, but for subnormal numbers that are flushed. The
+    accumulator's own rounding of a sum that is then cast is charged where the sum was.
+    """
+    unit = chosen.unit(target)
+    if state.format is not None and holds(target, state.format):
+        return state.through(1.0, 0.0, unit.per_addition * math.sqrt(entries))
+    moved = state.through(1.0, unit.relative, unit.absolute * math.sqrt(entries))
+    return ErrorState(moved.norm, moved.error, target)

@@ -17,15 +17,14 @@ import torch
 from halfwave.numerics import FORMATS, Format, round_to
 from halfwave.theory.dft_matrix import matrix_error
 from halfwave.theory.overflow import fft_growth
-from halfwave.theory.pipeline import Pipeline
+from halfwave.theory.pipeline import ErrorState, Pipeline, cast
 from halfwave.theory.roundoff import Roundoff, read_format
-from halfwave.theory.state import State, cast
 
 ROOT2 = math.sqrt(2.0)
 
 
 @dataclass(frozen=True)
-class Step:
+class TransformStep:
     """One axis of a matrix-product transform.
 
     Attributes:
@@ -45,8 +44,8 @@ class Step:
 
 
 def forward_transform(
-    state: State, chosen: Pipeline, grid: tuple[int, ...], modes: tuple[int, ...], channels: int
-) -> State:
+    state: ErrorState, chosen: Pipeline, grid: tuple[int, ...], modes: tuple[int, ...], channels: int
+) -> ErrorState:
     """Field to spectrum (means), from the input's rounding to the spectrum in the stage's format."""
     target = read_format(chosen.forward)
     state = cast(state, target, chosen, channels / chosen.scale**2)
@@ -58,14 +57,14 @@ def forward_transform(
         scales = (1.0, 1.0 / grid[axis])
         terms = grid[axis] if last else 2 * grid[axis]
         kept *= modes[axis]
-        step = Step(grid[axis], modes[axis], terms, scales, 1.0 if last else ROOT2, 2 * kept * channels)
+        step = TransformStep(grid[axis], modes[axis], terms, scales, 1.0 if last else ROOT2, 2 * kept * channels)
         state = _settle(_product(state, chosen, target, step), chosen, target, step.entries, first)
     return state
 
 
 def inverse_transform(
-    state: State, chosen: Pipeline, grid: tuple[int, ...], modes: tuple[int, ...], channels: int
-) -> State:
+    state: ErrorState, chosen: Pipeline, grid: tuple[int, ...], modes: tuple[int, ...], channels: int
+) -> ErrorState:
     """Spectrum to field, from the spectrum's rounding to the field in the stage's format."""
     target = read_format(chosen.inverse)
     kept = math.prod(modes)
@@ -78,12 +77,12 @@ def inverse_transform(
         scales = (1.0, 2.0) if last else (1.0,)
         kept //= modes[axis]
         entries = channels if last else 2 * kept * channels
-        step = Step(grid[axis], modes[axis], terms, scales, 1.0 if last else ROOT2, entries)
+        step = TransformStep(grid[axis], modes[axis], terms, scales, 1.0 if last else ROOT2, entries)
         state = _settle(_product(state, chosen, target, step), chosen, target, entries, last)
     return state
 
 
-def _product(state: State, chosen: Pipeline, target: Format, step: Step) -> State:
+def _product(state: ErrorState, chosen: Pipeline, target: Format, step: TransformStep) -> ErrorState:
     """One axis. Three roundings more than the additions: of inexact products, and of a scale that multiplies the
     rounded entries in the accumulator (1/m itself, and the product)."""
     accumulator = chosen.accumulator(target)
@@ -92,18 +91,18 @@ def _product(state: State, chosen: Pipeline, target: Format, step: Step) -> Stat
     entry = 1.0 + max(unit.unit_error(scale) for scale in step.scales)
     sums = step.parts * (step.terms + 2) * accumulator.unit_roundoff * entry * math.sqrt(step.kept)
     lost = step.terms * (wide.absolute + wide.per_addition) * math.sqrt(step.entries)
-    return State(state.norm, state.error, None).through(1.0, delta + sums, lost)
+    return ErrorState(state.norm, state.error, None).through(1.0, delta + sums, lost)
 
 
-def _settle(state: State, chosen: Pipeline, target: Format, entries: int, end: bool) -> State:
+def _settle(state: ErrorState, chosen: Pipeline, target: Format, entries: int, end: bool) -> ErrorState:
     """The result of one axis: cast to the stage's format, or kept in the accumulator's between axes."""
     kept_wide = not (end or chosen.cast_every_step)
     return cast(state, chosen.accumulator(target) if kept_wide else target, chosen, entries)
 
 
 def _forward_fft(
-    state: State, chosen: Pipeline, target: Format, grid: tuple[int, ...], kept: int, channels: int
-) -> State:
+    state: ErrorState, chosen: Pipeline, target: Format, grid: tuple[int, ...], kept: int, channels: int
+) -> ErrorState:
     """FFT, then (means): the unnormalised result cast, times the rounded 1/N, cast."""
     points = math.prod(grid)
     state = _fft(state, chosen, target, grid, channels, 1.0 / chosen.scale)
@@ -111,24 +110,28 @@ def _forward_fft(
         unit = chosen.unit(target)
         state = state.through(1.0, unit.relative, unit.absolute / points * math.sqrt(2 * kept * channels))
     state = state.through(1.0, _reciprocal_error(points, target), 0.0)
-    return cast(State(state.norm, state.error, None), target, chosen, 2 * kept * channels)
+    return cast(ErrorState(state.norm, state.error, None), target, chosen, 2 * kept * channels)
 
 
-def _inverse_fft(state: State, chosen: Pipeline, target: Format, grid: tuple[int, ...], channels: int) -> State:
+def _inverse_fft(
+    state: ErrorState, chosen: Pipeline, target: Format, grid: tuple[int, ...], channels: int
+) -> ErrorState:
     state = _fft(state, chosen, target, grid, channels, math.sqrt(math.prod(grid)))
-    return cast(State(state.norm, state.error, None), target, chosen, channels) if chosen.transform == "cast" else state
+    if chosen.transform != "cast":
+        return state
+    return cast(ErrorState(state.norm, state.error, None), target, chosen, channels)
 
 
 def _fft(
-    state: State, chosen: Pipeline, target: Format, grid: tuple[int, ...], channels: int, underflow: float
-) -> State:
+    state: ErrorState, chosen: Pipeline, target: Format, grid: tuple[int, ...], channels: int, underflow: float
+) -> ErrorState:
     inside = target if chosen.transform == "fft" else chosen.accumulator(target)
     unit = chosen.unit(inside)
     growth = fft_growth(unit, grid) if chosen.transform == "fft" else library_growth(unit, grid)
     # Flushed sums: sqrt(n) eta inside the products of a stage and sqrt(2n) eta after them, against 2 sqrt(n) eta.
     losses = unit.absolute + 1.5 * unit.per_addition
     lost = 2.0 * (1.0 + ROOT2) * losses * growth * math.sqrt(channels) * underflow
-    return State(state.norm, state.error, None).through(1.0, growth - 1.0, lost)
+    return ErrorState(state.norm, state.error, None).through(1.0, growth - 1.0, lost)
 
 
 def library_growth(unit: Roundoff, grid: tuple[int, ...]) -> float:

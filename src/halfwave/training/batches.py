@@ -14,7 +14,8 @@ from torch import Tensor
 
 from halfwave.data import Split
 from halfwave.domains import Domain
-from halfwave.training.clouds import Inputs, Targets, tensors_of
+from halfwave.measure import tensors_of
+from halfwave.training.clouds import Inputs, Targets
 
 
 class Samples(Protocol):

@@ -1,21 +1,18 @@
 """Training steps of several configs measured side by side: memory counted exactly, time in turn.
 
-A machine's speed drifts from minute to minute (other processes, clock rates). So the configs take turns, step by step,
-in one process, and each has the median of its own steps: what drifts, drifts for all.
+The configs take turns, step by step, in one process, and each has the median of its own steps (see `measure.clocks`).
 """
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable, Mapping
 
 from lightning_fabric import Fabric
 
+from halfwave.measure import take_turns
 from halfwave.training.batches import Batch
 from halfwave.training.config import TrainConfig
 from halfwave.training.engine import Engine
-from halfwave.training.measures import synchronize
 from halfwave.training.problem import AnyDataset, build_operator, problem_of
 from halfwave.training.run_state import seed_all
 
@@ -41,21 +38,8 @@ def compare_steps(
     seconds = take_turns(updates, steps)
     for name in configs:
         size = min(configs[name].batch_size, len(dataset.train))
-        found[name]["samples_per_second"] = size / statistics.median(seconds[name])
+        found[name]["samples_per_second"] = size / seconds[name]
     return found
-
-
-def take_turns(updates: Mapping[str, Callable[[], object]], steps: int) -> dict[str, list[float]]:
-    """Seconds of `steps` calls of each function, called in turn."""
-    seconds: dict[str, list[float]] = {name: [] for name in updates}
-    for _ in range(steps):
-        for name, update in updates.items():
-            synchronize()
-            start = time.perf_counter()
-            update()
-            synchronize()
-            seconds[name].append(time.perf_counter() - start)
-    return seconds
 
 
 def _batch(config: TrainConfig, dataset: AnyDataset, engine: Engine) -> Batch:

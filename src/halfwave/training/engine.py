@@ -17,6 +17,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import AdamW
 
+from halfwave.measure import StepMeasure, measure
 from halfwave.models import set_precision
 from halfwave.models.recompute import recompute_blocks
 from halfwave.models.settling import settle_stabilizers, settled_stabilizers
@@ -26,7 +27,6 @@ from halfwave.training.clouds import Inputs
 from halfwave.training.config import TrainConfig
 from halfwave.training.devices import add_up, distribute, like, whole
 from halfwave.training.losses import Loss
-from halfwave.training.measures import StepMeasure, measure
 from halfwave.training.operator import Operator
 from halfwave.training.run_state import random_states, restore_random_states
 from halfwave.training.saving import load_tensors

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from halfwave.display import Display
+from halfwave.measure import RangeMonitor, synchronize, take_allocator_peak
 from halfwave.models.settling import settle_for
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch, Samples, cut, epoch_order, share
@@ -19,9 +20,7 @@ from halfwave.training.checkpointing import Keeper
 from halfwave.training.devices import Interrupts, add_up
 from halfwave.training.engine import Engine, Update
 from halfwave.training.evaluation import Errors, mean_errors, sample_errors
-from halfwave.training.measures import synchronize, take_allocator_peak
 from halfwave.training.nonfinite import NonFiniteError, diagnose, promote, safer
-from halfwave.training.ranges import RangeMonitor
 from halfwave.training.records import EpochMetrics, Recorder
 from halfwave.training.run_state import Position
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from halfwave.errors import InputError
+from halfwave.measure import RangeMonitor
 from halfwave.precision import Policy
 from halfwave.training.clouds import Inputs
 from halfwave.training.operator import Operator
-from halfwave.training.ranges import RangeMonitor
 
 
 class NonFiniteError(InputError):

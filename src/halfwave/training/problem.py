@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from halfwave.data import (
-    PAPER_COUNTS,
     Dataset,
     LiveDataset,
     PointDataset,
@@ -18,6 +17,7 @@ from halfwave.data import (
 from halfwave.errors import InputError
 from halfwave.models import GINO, MODELS, NeuralOperator, build_model
 from halfwave.models.graph_cache import GraphCache
+from halfwave.recipes import paper_setting
 from halfwave.training.batches import InMemory, Samples
 from halfwave.training.clouds import CloudSamples, find_features, fit_clouds
 from halfwave.training.config import LIVE, TrainConfig
@@ -26,7 +26,7 @@ from halfwave.training.operator import Operator
 
 AnyDataset = Dataset | PointDataset
 LATENT_RESOLUTION = 16
-PAPER_LIVE = PAPER_COUNTS["shallow-water"]
+PAPER_LIVE = (paper_setting("shallow-water", "n_train"), paper_setting("shallow-water", "n_test"))
 _FOR_CLOUDS = ("latent_resolution", "features", "area_weighted", "graph_cache")
 
 
@@ -66,7 +66,7 @@ class GridProblem:
         for name in _FOR_CLOUDS:
             if getattr(config, name) != TrainConfig.model_fields[name].default:
                 raise InputError(f"{name} is for point clouds: {self.dataset.path} holds fields on a grid")
-        check_modes(config.arguments.get("n_modes"), self.dataset.grid, "n_modes")
+        check_modes_fit(config.arguments.get("n_modes"), self.dataset.grid, "n_modes")
         finest = self.dataset.test.grid[0]
         too_fine = [resolution for resolution in config.test_resolutions if not 0 < resolution <= finest]
         if too_fine:
@@ -101,7 +101,7 @@ class CloudProblem:
             raise _unfit(config, self.dataset, "point clouds and the model takes fields on a grid")
         self.loss(config)
         find_features(self.dataset, config.features)
-        check_modes(config.arguments.get("fno_n_modes"), (_latent(config),) * 3, "fno_n_modes")
+        check_modes_fit(config.arguments.get("fno_n_modes"), (_latent(config),) * 3, "fno_n_modes")
         if config.test_resolutions:
             raise InputError("test_resolutions are for fields on a grid: point clouds have none")
 
@@ -167,15 +167,17 @@ def is_point_model(name: str) -> bool:
     return MODELS[name].takes_points
 
 
-def check_modes(modes: Any, grid: tuple[int, ...], name: str) -> None:
+def check_modes_fit(modes: Any, grid: tuple[int, ...], name: str) -> None:
     """A grid without the frequencies of the model would leave some of its weights untrained for ever."""
     if (
-        isinstance(modes, list)
+        isinstance(modes, list | tuple)
         and len(modes) == len(grid)
         and any(n > size for n, size in zip(modes, grid, strict=True))
     ):
         size = "x".join(map(str, grid))
-        raise InputError(f"a grid of {size} is too small for {name} {modes}: expected at least as many points as modes")
+        raise InputError(
+            f"a grid of {size} is too small for {name} {list(modes)}: expected at least as many points as modes"
+        )
 
 
 def _latent(config: TrainConfig) -> int:

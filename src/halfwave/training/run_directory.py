@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import importlib.metadata
 import io
-import os
 import platform
 import subprocess
 import sys
@@ -20,15 +19,10 @@ from typing import Any
 
 from halfwave.data.placement import Placement
 from halfwave.errors import InputError
-from halfwave.files import make_directory, read_json, remove_leftovers, write_json
+from halfwave.files import locked, make_directory, read_json, remove_leftovers, write_json
 from halfwave.numerics import describe_cpu
 from halfwave.training.config import TrainConfig, read_config
 from halfwave.training.records import SUMMARY
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: two runs in one directory are not told apart there
-    fcntl = None  # type: ignore[assignment]
 
 _PACKAGES = ("torch", "numpy", "lightning-fabric", "safetensors", "h5py", "pydantic")
 _WHOLE = 1 << 30
@@ -38,21 +32,11 @@ _BLOCKS = 256
 @contextlib.contextmanager
 def claimed(run_dir: Path) -> Iterator[None]:
     """Hold a run directory for this process; InputError if another one trains there. The system frees it at a kill."""
-    lock = make_directory(run_dir / "state") / "lock"
-    try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise InputError(f"cannot write {lock}: {error.strerror}") from error
-    try:
-        if fcntl is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    taken = f"another process is training in {run_dir}: wait for it or use another directory"
+    with locked(make_directory(run_dir / "state") / "lock", taken):
         for folder in (run_dir, run_dir / "state"):
             remove_leftovers(folder)
         yield
-    except BlockingIOError:
-        raise InputError(f"another process is training in {run_dir}: wait for it or use another directory") from None
-    finally:
-        os.close(descriptor)
 
 
 def is_started(run_dir: Path) -> bool:

@@ -1,7 +1,7 @@
 """Point clouds in training: batches of them, their encoder, and splits of them."""
 
 from halfwave.training.clouds.encoder import CloudEncoder, find_features, fit_clouds
-from halfwave.training.clouds.packed import Clouds, Inputs, Pressures, Targets, tensors_of
+from halfwave.training.clouds.packed import Clouds, Inputs, Pressures, Targets
 from halfwave.training.clouds.samples import CloudSamples
 
 __all__ = [
@@ -13,5 +13,4 @@ __all__ = [
     "Targets",
     "find_features",
     "fit_clouds",
-    "tensors_of",
 ]

@@ -73,8 +73,3 @@ Inputs = Tensor | Clouds
 
 Targets = Tensor | Pressures
 """What its answer is compared with."""
-
-
-def tensors_of(value: Inputs | Targets) -> list[Tensor]:
-    """Every tensor of one side of a batch."""
-    return [value] if isinstance(value, Tensor) else value.tensors()

@@ -1,0 +1,19 @@
+"""Is it safe: errors of a precision policy measured beside their bounds, and the cheapest policy within a tolerance."""
+
+from halfwave.certificates.certificate import BlockCertificate, Certificate
+from halfwave.certificates.certify import certify
+from halfwave.certificates.observe import Observation, core_of, observe
+from halfwave.certificates.precision import plan_precision
+from halfwave.certificates.precision_plan import Choice, PrecisionPlan
+
+__all__ = [
+    "BlockCertificate",
+    "Certificate",
+    "Choice",
+    "Observation",
+    "PrecisionPlan",
+    "certify",
+    "core_of",
+    "observe",
+    "plan_precision",
+]

@@ -1,0 +1,89 @@
+"""The guaranteed bound of one spectral convolution of a model, at the input that it got."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from halfwave.certificates.norms import matrix_norms, vector_norm
+from halfwave.errors import InputError
+from halfwave.spectral import DenseWeight, FourierTransform, SpectralConv
+from halfwave.spectral.transform_plan import plan_transform
+from halfwave.theory import Bound, Pipeline, bound_block
+from halfwave.theory.pipeline import TransformName
+
+
+def pipeline_of(conv: SpectralConv, grid: tuple[int, ...], device: torch.device) -> Pipeline:
+    """Where this convolution rounds on this grid: the backends that its plans choose, native or widened products."""
+    roles, transform = conv.resolved(device), conv.transform
+    if not isinstance(transform, FourierTransform):
+        raise InputError("no theorem covers transforms on the sphere: certify needs a model with Fourier blocks")
+    how = [roles.forward_transform, roles.contraction, roles.inverse_transform, roles.weights]
+    forward = transform.plan(grid, roles.forward_transform, device)
+    inverse = plan_transform(transform.modes(grid), transform.backend, roles.inverse_transform, device, "hermitian")
+    native = [arith.format.name for arith in how if arith.format.half and arith.how == "native"]
+    return Pipeline(
+        roles.forward_transform.format.name,
+        roles.contraction.format.name,
+        roles.inverse_transform.format.name,
+        roles.weights.format.name,
+        transform=_way(forward.backend, roles.forward_transform.format.name, grid, device),
+        # The inverse FFT runs in fp32 on every device; a half-precision one would only be charged more.
+        inverse_transform="gemm" if inverse.backend == "gemm" else "cast",
+        cast_every_step=bool(native),
+        flush_to_zero="bf16" in native and device.type == "cpu",
+    )
+
+
+def _way(backend: str, format: str, grid: tuple[int, ...], device: torch.device) -> TransformName:
+    if backend == "gemm":
+        return "gemm"
+    half = device.type == "cuda" and format == "fp16" and all(n & (n - 1) == 0 for n in grid)
+    return "fft" if half else "cast"
+
+
+def weight_norms(conv: SpectralConv, grid: tuple[int, ...]) -> tuple[float, float]:
+    """(r2, ra) over the modes that this grid uses, in float64."""
+    dense, window = conv.weight.dense().detach(), conv.transform.weight_slices(grid)
+    channels = dense.ndim - len(window)
+    used = dense[(*[slice(None)] * channels, *window)]
+    if channels == 1:  # (C, *K), separable: each matrix is diagonal, and its norms are those of its entries
+        return matrix_norms(used[..., None, None])
+    return matrix_norms(used.movedim((1, 0), (-2, -1)))  # (C, O, *K)
+
+
+def bound_conv(
+    conv: SpectralConv, grid: tuple[int, ...], device: torch.device, norm: float, norms: tuple[float, float]
+) -> Bound | None:
+    """The bound for inputs of rms norm at most `norm`; None where no theorem covers the weights' kind."""
+    if not isinstance(conv.weight, DenseWeight):
+        return None
+    return bound_block(
+        pipeline_of(conv, grid, device),
+        grid=grid,
+        modes=conv.transform.n_modes,
+        in_channels=conv.in_channels,
+        out_channels=conv.out_channels,
+        r2=norms[0],
+        ra=norms[1],
+        norm=norm,
+        bias=vector_norm(conv.bias),
+    )
+
+
+def underflow_over_rounding(exact: SpectralConv, conv: SpectralConv, v: Tensor) -> float:
+    """What underflow can take from the kept coefficients over what rounding can: eta sqrt(count) / (u ||v_hat||).
+
+    `exact` is the float64 one, `v` its stabilised input; counted are the real parts below the smallest normal number of
+    the narrower of the two formats that hold the spectrum in `conv`. Zeros lose nothing.
+    """
+    spectrum = exact.transform.forward(v, exact.resolved(v.device).forward_transform).abs()
+    roles = conv.resolved(v.device)
+    formats = [roles.forward_transform.format, roles.contraction.format]
+    format = max(formats, key=lambda f: f.smallest_normal)
+    # Coefficients that are zero but for the rounding of float64 are zeros.
+    low = (spectrum < format.smallest_normal) & (spectrum > 1e-13 * spectrum.max())
+    size = format.unit_roundoff * float(spectrum.norm())
+    return format.smallest_subnormal / 2 * math.sqrt(int(low.sum())) / size if size > 0 else 0.0

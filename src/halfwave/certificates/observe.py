@@ -1,0 +1,128 @@
+"""One run of a model with its eyes open: what each FNO block got and gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from halfwave.errors import InputError
+from halfwave.models import NeuralOperator, set_precision
+from halfwave.models.block import FNOBlock
+from halfwave.models.settling import trial_run
+from halfwave.precision import Policy
+from halfwave.spectral import SpectralConv
+
+
+@dataclass
+class Observation:
+    """Tensors of one run, as they were computed.
+
+    Attributes:
+        output: the model's answer.
+        inputs, outputs: of every observed module by its name: blocks, their convolutions, and the outer layers.
+    """
+
+    output: Tensor
+    inputs: dict[str, Tensor] = field(default_factory=dict)
+    outputs: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The model under the policy, in float64, in fp32, and in float64 at every second grid point."""
+
+    model: nn.Module
+    exact_model: nn.Module
+    chosen: Observation
+    exact: Observation
+    full: Observation
+    half_grid: Observation
+
+
+def fno_blocks(model: nn.Module) -> dict[str, FNOBlock]:
+    """The FNO blocks of a model in the order in which it holds them."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, FNOBlock)}
+
+
+def refuse_scaling(model: nn.Module) -> None:
+    """InputError for a model with blocks that leave the grid: what is compared lies on one grid."""
+    scaling = [name for name, block in fno_blocks(model).items() if block.factors and set(block.factors) != {1}]
+    if scaling:
+        raise InputError(f"{scaling[0]} has a resolution_scaling_factor: a model with one grid throughout is expected")
+
+
+def conv_of(model: nn.Module, block: str) -> SpectralConv:
+    """The spectral convolution of a block."""
+    found = model.get_submodule(f"{block}.conv")
+    assert isinstance(found, SpectralConv)
+    return found
+
+
+def refuse_points(model: nn.Module, what: str) -> None:
+    """InputError where a part of the model takes points: `what` looks at fields on a grid."""
+    for module in model.modules():
+        if isinstance(module, NeuralOperator) and module.takes_points:
+            name = type(module).__name__
+            raise InputError(f"a {name} takes point clouds: {what} needs a model of fields on a grid")
+
+
+def core_of(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
+    """The neural operator inside a wrapper (normalizers around a model) and the input that it gets from `x`."""
+    found = [module for module in model.modules() if isinstance(module, NeuralOperator)]
+    if not found or found[0] is model:
+        return model, x
+    seen: list[Tensor] = []
+    handle = found[0].register_forward_pre_hook(lambda _, args: seen.append(args[0].detach()))
+    try:
+        with torch.no_grad(), trial_run(model):
+            model(x)
+    finally:
+        handle.remove()
+    return found[0], seen[0]
+
+
+def run_as(model: nn.Module, policy: Policy, stabilizers: dict[str, str] | None = None) -> nn.Module:
+    """A copy of the model under another policy, with the weights that it has; `stabilizers` by convolution."""
+    copy = deepcopy(model).eval()
+    set_precision(copy, policy)
+    for name, stabilizer in (stabilizers or {}).items():
+        copy.get_submodule(name).set_precision(policy.with_(stabilizer=stabilizer))  # type: ignore[operator]
+    return copy
+
+
+@torch.no_grad()
+def observe(model: nn.Module, x: Tensor, names: Sequence[str] | None = None) -> Observation:
+    """Run the model on `x` and keep what went in and out of the modules `names`; by default blocks and outer layers."""
+    seen = Observation(x)
+    wide = next(model.parameters()).dtype
+    watched = _default_names(model) if names is None else names
+    # Eager: hooks inside a compiled graph would not fire.
+    with _watched(model, seen, watched), trial_run(model), torch.compiler.set_stance("force_eager"):
+        seen.output = model(x.to(wide)).detach()
+    return seen
+
+
+def _default_names(model: nn.Module) -> list[str]:
+    names = [name for block in fno_blocks(model) for name in (block, f"{block}.conv")]
+    return names + [name for name in ("lifting", "projection") if hasattr(model, name)]
+
+
+@contextmanager
+def _watched(model: nn.Module, seen: Observation, names: Sequence[str]) -> Iterator[None]:
+    def hook_of(name: str) -> object:
+        def hook(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+            seen.inputs[name], seen.outputs[name] = args[0].detach(), output.detach()
+
+        return hook
+
+    handles = [model.get_submodule(name).register_forward_hook(hook_of(name)) for name in names]  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,42 @@
+"""What did it cost: live bytes, clocks, the values that passed; profiles and the benchmark are modules of their own."""
+
+from halfwave.measure.clocks import (
+    best_seconds,
+    median_seconds,
+    samples_per_second,
+    seconds_of,
+    synchronize,
+    take_turns,
+)
+from halfwave.measure.heap import keep_freed_blocks
+from halfwave.measure.live_bytes import LiveBytes, storage_bytes
+from halfwave.measure.ranges import RangeMonitor
+from halfwave.measure.step import (
+    StepMeasure,
+    TrainingStep,
+    measure,
+    measure_step,
+    take_allocator_peak,
+    tensors_of,
+    training_step,
+)
+
+__all__ = [
+    "LiveBytes",
+    "RangeMonitor",
+    "StepMeasure",
+    "TrainingStep",
+    "best_seconds",
+    "keep_freed_blocks",
+    "measure",
+    "measure_step",
+    "median_seconds",
+    "samples_per_second",
+    "seconds_of",
+    "storage_bytes",
+    "synchronize",
+    "take_allocator_peak",
+    "take_turns",
+    "tensors_of",
+    "training_step",
+]
