@@ -44,8 +44,8 @@ def test_advection_of_two_interacting_modes():
     solver = VorticitySolver(32)
     w = (torch.cos(x) + torch.cos(2 * y))[None]  # phi = cos x + cos(2y) / 4, u = -sin(2y) / 2, v = sin x
     advection = (-torch.sin(2 * y) / 2) * (-torch.sin(x)) + torch.sin(x) * (-2 * torch.sin(2 * y))
-    tendency, speed = solver._tendency(solver._to_modes(w), torch.zeros(1, dtype=torch.complex128))
-    torch.testing.assert_close(solver._to_grid(tendency)[0], -advection, atol=1e-13, rtol=0)
+    tendency, speed = solver.tendency(solver.to_modes(w), torch.zeros(1, dtype=torch.complex128))
+    torch.testing.assert_close(solver.to_grid(tendency)[0], -advection, atol=1e-13, rtol=0)
     assert speed.item() == pytest.approx(1.5, abs=0.02)
 
 

@@ -1,6 +1,7 @@
 """Verdicts on stability, contractions, formats and the peer follow the numbers: they confirm, and they can refuse."""
 
 import pytest
+import torch
 
 from halfwave.experiments import (
     contraction,
@@ -19,9 +20,10 @@ from halfwave.experiments import (
     theory_bounds,
 )
 from halfwave.experiments.cp_contraction import Block, CPContraction
-from halfwave.experiments.experiment import SCALES
+from halfwave.experiments.experiment import SCALES, scalars
 from halfwave.experiments.overflow import raw_darcy
 from halfwave.experiments.registry import get_experiment
+from halfwave.models import build_model
 
 GROUP = (
     "theory-bounds", "profile", "global-stabilizers", "preactivation", "preactivation-scaling",
@@ -32,11 +34,22 @@ GROUP = (
 
 @pytest.mark.parametrize("name", GROUP)
 @pytest.mark.parametrize("scale", SCALES)
-def test_configurations_have_keys_and_valid_settings(name, scale):
-    experiment = get_experiment(name)
+def test_configurations_train_what_their_keys_say(name, scale):
+    """With the seed of the key, the formats of the precision, and a model that its arguments build."""
+    experiment, built = get_experiment(name), set()
+    assert experiment.keyed(scale)
     for configuration in experiment.keyed(scale).values():
         for training in experiment.trainings(configuration):
-            training.config("").build_schedule()
+            config = training.config("")
+            assert config.seed == scalars(configuration).get("seed", 0)
+            policy = config.build_schedule().policy_at(1.0)
+            half, amp = (config.precision in names for names in (("half", "mixed"), ("amp", "mixed")))
+            assert policy.contraction == (config.dtype if half else "fp32")
+            assert policy.pointwise == (config.dtype if amp else "fp32")
+            if (arguments := repr(config.model_arguments(1, 1))) not in built:
+                built.add(arguments)
+                with torch.device("meta"):
+                    assert any(True for _ in build_model(config.model, config.model_arguments(1, 1)).parameters())
 
 
 def _stabilizer_rows(diverging, grids=((96, False), (160, True))):
@@ -267,14 +280,12 @@ def test_spectrum_of_stabilizers():
 
 
 def test_spectral_changes_are_those_of_a_known_signal():
-    import torch
-
     n = torch.arange(16, dtype=torch.float64) / 16
     field = (torch.cos(2 * torch.pi * 3 * n)[None, :] * torch.ones(16, 1)).view(1, 1, 16, 16)
-    half = {row["band"]: row for row in preactivation_spectrum._changes(field, 0.5 * field)}
+    half = {row["band"]: row for row in preactivation_spectrum.spectral_changes(field, 0.5 * field)}
     assert half[3]["amplitude_change"] == pytest.approx(0.5)
     assert half[-1]["phase_change"] == pytest.approx(0, abs=1e-12)
-    turned = preactivation_spectrum._changes(field, field.roll(1, dims=-1))
+    turned = preactivation_spectrum.spectral_changes(field, field.roll(1, dims=-1))
     assert {row["band"]: row for row in turned}[3]["phase_change"] == pytest.approx(2 * torch.pi * 3 / 16)
 
 

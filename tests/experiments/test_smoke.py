@@ -1,5 +1,7 @@
 """Every experiment at scale smoke: it runs, says something, can be drawn, and is not measured twice."""
 
+import re
+
 import pytest
 
 from halfwave.experiments.registry import NAMES, get_experiment
@@ -19,8 +21,11 @@ def test_an_experiment_runs_and_speaks(folder, name):
     assert experiment.name == name
     results = run(experiment, "smoke", folder)
     summary = summarise(results)
-    assert summary.comparison.rows
-    assert summary.verdict.sentence.endswith(".")
+    assert any(value is not None for line in summary.comparison.lines for value in line.ours)
+    clauses = [check.clause for check in summary.verdict.checks] or [summary.verdict.reason]
+    for clause in clauses:
+        assert re.fullmatch(r"\S.*[^\s.]", clause), "a part of a sentence"
+        assert not re.search(r"\b(nan|None)\b", clause), clause
     if summary.panels:
         assert draw(summary.panels).startswith(b"\x89PNG")
     written = results.csv.stat().st_mtime_ns

@@ -2,10 +2,13 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 from halfwave.experiments.experiment import Experiment
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.plan import plan_trainings
 from halfwave.experiments.registry import get_experiment
+from halfwave.recipes import problem
 
 
 def test_trainings_are_counted_once_and_their_memory_is_what_training_takes(tmp_path):
@@ -21,22 +24,30 @@ def test_trainings_are_counted_once_and_their_memory_is_what_training_takes(tmp_
     assert "MB of tensors at once" in str(plan)
 
 
-def test_point_clouds_are_planned_without_memory():
-    from halfwave.experiments.plan import _plan
-    from halfwave.recipes import problem
+def _experiment(*trainings):
+    """One that needs these trainings."""
+    return SimpleNamespace(keyed=lambda scale: {"all": trainings}, trainings=lambda configuration: configuration)
 
-    plan = _plan(Training(problem("car", "smoke"), "mixed"), {}, None)
+
+@pytest.fixture
+def no_rates(monkeypatch):
+    """The speed of this machine is not asked for."""
+    monkeypatch.setattr("halfwave.experiments.plan.measure_rates", lambda: SimpleNamespace(fp32=1e9))
+
+
+@pytest.mark.usefixtures("no_rates")
+def test_point_clouds_are_planned_without_memory():
+    [plan] = plan_trainings([_experiment(Training(problem("car", "smoke"), "mixed"))], "smoke").trainings
     assert plan.steps == 8
     assert plan.peak_bytes is None
 
 
+@pytest.mark.usefixtures("no_rates")
 def test_seeds_share_the_count_of_a_step(monkeypatch):
-    from halfwave.experiments import plan
-    from halfwave.recipes import problem
-
-    counted, counts = [], {}
-    measured = SimpleNamespace(peak_bytes=2)
-    monkeypatch.setattr(plan, "count_step", lambda training, device: counted.append(training) or (1.0, measured))
+    counted, measured = [], SimpleNamespace(peak_bytes=2)
+    monkeypatch.setattr(
+        "halfwave.experiments.plan.count_step", lambda training, device: counted.append(training) or (1.0, measured)
+    )
     trainings = [Training(problem("darcy", "smoke"), p, seed) for p in ("full", "mixed") for seed in (0, 1, 2)]
-    assert [plan._plan(training, counts, None).peak_bytes for training in trainings] == [2] * 6
+    assert [plan.peak_bytes for plan in plan_trainings([_experiment(*trainings)], "smoke").trainings] == [2] * 6
     assert [training.precision for training in counted] == ["full", "mixed"]

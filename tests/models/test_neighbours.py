@@ -9,7 +9,7 @@ import torch
 from halfwave.models import graph as graph_module
 from halfwave.models.graph import build_graph, pack_graphs
 from halfwave.models.graph_cache import GraphCache
-from halfwave.models.neighbours import _search_chunks, find_neighbours
+from halfwave.models.neighbours import find_neighbours, search_chunks
 
 
 def _rows(neighbours):
@@ -30,7 +30,7 @@ def _edges(graph):
 
 
 @pytest.mark.parametrize("dim", [2, 3])
-@pytest.mark.parametrize("search", [find_neighbours, _search_chunks])
+@pytest.mark.parametrize("search", [find_neighbours, search_chunks])
 def test_neighbours_are_those_within_the_radius(dim, search, monkeypatch):
     monkeypatch.setattr("halfwave.models.neighbours.CHUNK_DISTANCES", 1000)
     torch.manual_seed(0)
@@ -41,13 +41,13 @@ def test_neighbours_are_those_within_the_radius(dim, search, monkeypatch):
     assert max(map(len, found)) > 1
 
 
-@pytest.mark.parametrize("search", [find_neighbours, _search_chunks])
+@pytest.mark.parametrize("search", [find_neighbours, search_chunks])
 def test_the_boundary_and_the_point_itself_are_neighbours(search):
     grid = torch.arange(5.0)[:, None] / 32
     assert _rows(search(grid, grid, 1 / 32)) == [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4]]
 
 
-@pytest.mark.parametrize("search", [find_neighbours, _search_chunks])
+@pytest.mark.parametrize("search", [find_neighbours, search_chunks])
 def test_one_point_and_none_near(search):
     one = torch.tensor([[5.0, -7.0, 2.0]])
     assert _rows(search(one, one + 0.1, 0.5)) == [[0]]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from halfwave.data import sample_shapes
 from halfwave.errors import InputError
 from halfwave.planner.paper_memory import TABLES, paper_batch, paper_tables, paper_workload
+from halfwave.recipes import problem
 
 
 def _ratios(table: str) -> dict[tuple[str, str], float]:
@@ -34,20 +36,27 @@ def test_rows_say_what_the_paper_printed_and_why_ours_differs() -> None:
     assert row.to_dict()["planned_mb"] == row.planned_mb
 
 
-def test_sizes_are_the_papers() -> None:
-    assert paper_workload("navier-stokes").inputs(paper_batch("navier-stokes")) == (8, 1, 128, 128)
-    assert paper_workload("shallow-water").inputs(4) == (4, 3, 256, 512)
-    points = paper_workload("car").inputs(1)["input_geom"]
-    assert points.shape == (1, 3586, 3)
-    assert points.min() >= 0
-    assert points.max() <= 1
+@pytest.mark.parametrize("name", ["navier-stokes", "darcy", "shallow-water"])
+def test_inputs_are_what_the_generator_of_the_paper_s_recipe_makes(name: str) -> None:
+    recipe, work = problem(name, "paper"), paper_workload(name)
+    x, y = sample_shapes(recipe.build_generator())
+    batch = paper_batch(name)
+    assert work.inputs(batch) == (batch, *x)
+    assert (work.model.in_channels, work.model.out_channels) == (x[0], y[0])
+
+
+@pytest.mark.parametrize("name", ["car", "ahmed"])
+def test_a_body_fills_the_unit_box_along_its_longest_side(name: str) -> None:
+    points = paper_workload(name).inputs(1)["input_geom"]
+    assert points.shape[1] == pytest.approx(problem(name, "paper").parameters["points"], rel=1e-4)
+    assert points.amin((0, 1)).tolist() == [0, 0, 0]
+    assert points.max() == 1
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(InputError, match="no table 'speed'"):
+    with pytest.raises(InputError, match=f"no table 'speed' .*: expected one of {', '.join(TABLES)}"):
         list(paper_tables(("speed",)))
     with pytest.raises(InputError, match="no dataset 'burgers'"):
         paper_workload("burgers")
     with pytest.raises(InputError, match="one geometry at a time"):
         paper_workload("ahmed").inputs(2)
-    assert len(TABLES) == 6

@@ -1,16 +1,32 @@
 """A spectral convolution in the arithmetic of a `Pipeline`, and in float64: what `bound_block` has to cover.
 
 Written from the description of the pipelines, on complex numpy arrays whose parts are numbers of the formats; sums run
-in float32 as in a real matrix product.
+in float32 as in a real matrix product. `Library` says how: a bound has to hold for every order of a sum and every FFT.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from halfwave.numerics import get_format, round_to
 from halfwave.theory.emulator import emulated_fft
+
+
+def torch_fft(fields):
+    """Unnormalised, over all axes but the first, in the dtype of the (C, *grid) fields."""
+    return torch.fft.fftn(torch.from_numpy(fields), dim=tuple(range(1, fields.ndim))).numpy()
+
+
+@dataclass(frozen=True)
+class Library:
+    """What multiplies matrices and transforms fields."""
+
+    product: Callable = np.matmul
+    fft: Callable = torch_fft
 
 
 def rounded(x, format):
@@ -70,13 +86,14 @@ def exact_block(v, weights, grid, modes):
     return y.real
 
 
-def matmul(pipeline, format, left, right):
+def matmul(library, format, left, right):
     """left @ right for complex arrays as one real product in the accumulator: (.., N) x (N, K)."""
     wide = np.float64 if get_format(format).name == "fp64" else np.float32
     rows = np.concatenate([left.real, left.imag], axis=-1).astype(wide)
     real = np.concatenate([right.real, -right.imag]).astype(wide)
     imaginary = np.concatenate([right.imag, right.real]).astype(wide)
-    return (rows @ real).astype(np.float64) + 1j * (rows @ imaginary).astype(np.float64)
+    products = (library.product(rows, part).astype(np.float64) for part in (real, imaginary))
+    return next(products) + 1j * next(products)
 
 
 def matrix(pipeline, format, exact, scale):
@@ -87,44 +104,43 @@ def matrix(pipeline, format, exact, scale):
     return (cast(pipeline, exact, format) * scale).astype(wide).astype(np.complex128)
 
 
-def along(x, axis, pipeline, format, exact, scale):
+def along(x, axis, pipeline, format, exact, scale, library):
     """One axis by a matrix product, cast as the pipeline says."""
     moved = np.moveaxis(x, axis, -1)
-    product = matmul(pipeline, format, moved, matrix(pipeline, format, exact, scale))
+    product = matmul(library, format, moved, matrix(pipeline, format, exact, scale))
     return np.moveaxis(cast(pipeline, product, format) if pipeline.cast_every_step else product, -1, axis)
 
 
-def emulated_block(v, weights, grid, modes, pipeline, bias=None):
+def emulated_block(v, weights, grid, modes, pipeline, bias=None, library=Library()):  # noqa: B008
     """The same map as `exact_block`, rounded as `pipeline` says."""
-    x = _forward(v, grid, modes, pipeline)
-    y = _contract(x, weights, pipeline)
+    x = _forward(v, grid, modes, pipeline, library)
+    y = _contract(x, weights, pipeline, library)
     if bias is not None:
         # The constant goes into the mean, in the contraction's format.
         mean = (slice(None), *[int(np.flatnonzero(w == 0)[0]) for w in frequencies(grid, modes)])
         y[mean] = cast(pipeline, y[mean] + cast(pipeline, bias, pipeline.contraction), pipeline.contraction)
-    return _inverse(y, grid, modes, pipeline.back())
+    return _inverse(y, grid, modes, pipeline.back(), library)
 
 
-def _forward(v, grid, modes, pipeline):
+def _forward(v, grid, modes, pipeline, library):
     format = pipeline.forward
     x = cast(pipeline, v * pipeline.scale, format)
     kept = frequencies(grid, modes)
     if pipeline.transform == "gemm":
         x = x.astype(complex)
         for axis, (w, m) in reversed(list(enumerate(zip(kept, grid, strict=True), start=1))):
-            x = along(x, axis, pipeline, format, roots(w, m, -1).T, 1 / m)
+            x = along(x, axis, pipeline, format, roots(w, m, -1).T, 1 / m, library)
         return cast(pipeline, x, format)
     if pipeline.transform == "fft":
         spectrum = emulated_fft(x, format, axes=len(grid))
     else:
-        fields = torch.from_numpy(x).to(torch.float64 if format == "fp64" else torch.float32)
-        spectrum = torch.fft.fftn(fields, dim=tuple(range(1, len(grid) + 1))).numpy().astype(complex)
+        spectrum = library.fft(x.astype(np.float64 if format == "fp64" else np.float32)).astype(complex)
     taken = spectrum[np.ix_(range(len(v)), *[w % m for w, m in zip(kept, grid, strict=True)])]
     unit = float(cast(pipeline, np.array(1 / np.prod(grid)), format))
     return cast(pipeline, cast(pipeline, taken, format) * unit, format) / pipeline.scale
 
 
-def _contract(x, weights, pipeline):
+def _contract(x, weights, pipeline, library):
     format = pipeline.contraction
     wide = np.float64 if format == "fp64" else np.float32
     x = cast(pipeline, x, format)
@@ -135,14 +151,14 @@ def _contract(x, weights, pipeline):
     for a in ("real", "imag"):
         for b in ("real", "imag"):
             left, right = getattr(w, a).astype(wide), np.moveaxis(getattr(x, b), 0, -1)[..., None].astype(wide)
-            block = (left @ right)[..., 0].astype(np.float64)
+            block = library.product(left, right)[..., 0].astype(np.float64)
             parts[a, b] = cast(pipeline, block, format) if pipeline.cast_every_step else block
     re = (parts["real", "real"] - parts["imag", "imag"]).astype(wide)
     im = (parts["real", "imag"] + parts["imag", "real"]).astype(wide)
     return np.moveaxis(cast(pipeline, re.astype(np.float64) + 1j * im.astype(np.float64), format), -1, 0)
 
 
-def _inverse(y, grid, modes, pipeline):
+def _inverse(y, grid, modes, pipeline, library):
     format = pipeline.inverse
     y = cast(pipeline, y, format)
     kept = frequencies(grid, modes)
@@ -152,7 +168,7 @@ def _inverse(y, grid, modes, pipeline):
             exact = roots(w, m, 1)
             if axis == len(grid):
                 exact = exact * twice[:, None]
-            y = along(y, axis, pipeline, format, exact, 1.0)
+            y = along(y, axis, pipeline, format, exact, 1.0, library)
         return cast(pipeline, y.real, format)
     full = np.zeros((len(y), *grid), dtype=complex)
     for sign, part in ((1, y), (-1, y.conj())):

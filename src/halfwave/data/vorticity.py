@@ -39,12 +39,12 @@ class VorticitySolver:
 
     def solve(self, forcing: Tensor, time: float, initial: Tensor | None = None) -> Tensor:
         """w(time) from w(0) = `initial` (zero by default); all B x n x n, the first axis of the grid being x."""
-        f_hat = self._to_modes(forcing.to(self.dtype))
-        w_hat = torch.zeros_like(f_hat) if initial is None else self._to_modes(initial.to(self.dtype))
+        f_hat = self.to_modes(forcing.to(self.dtype))
+        w_hat = torch.zeros_like(f_hat) if initial is None else self.to_modes(initial.to(self.dtype))
         left = torch.full((len(forcing), 1, 1), time, dtype=torch.float64)
         while bool((left > 0).any()):
             w_hat, left = self._step(w_hat, f_hat, left)
-        result = self._to_grid(w_hat)
+        result = self.to_grid(w_hat)
         if not bool(torch.isfinite(result).all()):
             raise ArithmeticError(
                 f"Navier-Stokes at Re = {self.reynolds:g} on {self.resolution}^2 points became infinite"
@@ -53,7 +53,7 @@ class VorticitySolver:
 
     def _step(self, w: Tensor, f: Tensor, left: Tensor) -> tuple[Tensor, Tensor]:
         """One step of each sample; `left` is the time that remains to it. A finished sample takes steps of length 0."""
-        k1, speed = self._tendency(w, f)
+        k1, speed = self.tendency(w, f)
         limit = (self.courant * self._spacing / speed.clamp_min(1e-30)).clamp_max(self.max_step)
         # Equal steps to the end: no last sliver, and the end is met exactly.
         steps = torch.ceil(left / limit.double()).clamp_min(1.0)
@@ -62,16 +62,16 @@ class VorticitySolver:
         half = torch.exp(-self._viscosity * (dt / 2))
         full = half * half
         half_w = half * w
-        k2, _ = self._tendency(half_w + (dt / 2) * (half * k1), f)
-        k3, _ = self._tendency(half_w + (dt / 2) * k2, f)
-        k4, _ = self._tendency(full * w + dt * (half * k3), f)
+        k2, _ = self.tendency(half_w + (dt / 2) * (half * k1), f)
+        k3, _ = self.tendency(half_w + (dt / 2) * k2, f)
+        k4, _ = self.tendency(full * w + dt * (half * k3), f)
         w = full * w + (dt / 6) * (full * k1 + 2 * half * (k2 + k3) + k4)
         return w, torch.where(steps == 1, torch.zeros_like(left), left - dt64)
 
-    def _tendency(self, w: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
+    def tendency(self, w: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
         """f - u . grad w in modes, and max(|u| + |v|) of each sample (B x 1 x 1)."""
-        u, v = self._to_grid(self._u_from_w * w), self._to_grid(self._v_from_w * w)
-        cross, difference = self._to_modes(u * v), self._to_modes((v - u) * (v + u))
+        u, v = self.to_grid(self._u_from_w * w), self.to_grid(self._v_from_w * w)
+        cross, difference = self.to_modes(u * v), self.to_modes((v - u) * (v + u))
         speed = (u.abs() + v.abs()).amax(dim=(-2, -1), keepdim=True)
         return torch.addcmul(self._cross_factor * cross, self._difference_factor, difference) + f, speed
 
@@ -84,11 +84,11 @@ class VorticitySolver:
         """Kept frequencies 0 .. ceil(n/3) - 1 of the last axis; the state holds no others."""
         return -(-self.resolution // 3)
 
-    def _to_modes(self, values: Tensor) -> Tensor:
+    def to_modes(self, values: Tensor) -> Tensor:
         rows = torch.fft.rfft(values, dim=-1, norm="forward")[..., : self._columns]
         return torch.fft.fft(rows, dim=-2, norm="forward") * self._kept
 
-    def _to_grid(self, modes: Tensor) -> Tensor:
+    def to_grid(self, modes: Tensor) -> Tensor:
         rows = torch.fft.ifft(modes, dim=-2, norm="forward")
         return torch.fft.irfft(rows, n=self.resolution, dim=-1, norm="forward")
 

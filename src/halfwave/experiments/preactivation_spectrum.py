@@ -54,11 +54,11 @@ def measure(trained: Trained, lab: Lab) -> list[dict[str, Any]]:
         {"block": number, "stabilizer": name, **row}
         for number, field in enumerate(fields.values())
         for name in STABILIZERS
-        for row in _changes(field, get_stabilizer(name)(field))
+        for row in spectral_changes(field, get_stabilizer(name)(field))
     ]
 
 
-def _changes(before: Tensor, after: Tensor) -> list[dict[str, Any]]:
+def spectral_changes(before: Tensor, after: Tensor) -> list[dict[str, Any]]:
     """Mean changes of amplitude and phase by frequency band max(|k|, |l|) = 0, 1, 2, ..., and over all (band -1).
 
     The amplitude's change is relative to the band's own mean amplitude; a phase counts with its amplitude, because

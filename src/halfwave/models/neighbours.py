@@ -42,7 +42,7 @@ def find_neighbours(data: Tensor, queries: Tensor, radius: float) -> Neighbours:
         raise ValueError(f"data points have {data.shape[1]} coordinates and query points {queries.shape[1]}")
     if not (radius > 0 and math.isfinite(radius)):
         raise ValueError(f"radius must be a positive number, got {radius!r}")
-    search = _search_tree if data.device.type == "cpu" else _search_chunks
+    search = search_tree if data.device.type == "cpu" else search_chunks
     return search(data.detach(), queries.detach(), radius)
 
 
@@ -55,7 +55,7 @@ def check_points(name: str, points: Tensor) -> None:
         raise ValueError(f"{name} hold NaN or infinite coordinates")
 
 
-def _search_tree(data: Tensor, queries: Tensor, radius: float) -> Neighbours:
+def search_tree(data: Tensor, queries: Tensor, radius: float) -> Neighbours:
     from scipy.spatial import cKDTree  # here: it takes longer to import than a model to build
 
     trees = [cKDTree(points.double().numpy()) for points in (queries, data)]
@@ -67,7 +67,7 @@ def _search_tree(data: Tensor, queries: Tensor, radius: float) -> Neighbours:
     return Neighbours(torch.from_numpy(index).long(), torch.from_numpy(splits).long())
 
 
-def _search_chunks(data: Tensor, queries: Tensor, radius: float) -> Neighbours:
+def search_chunks(data: Tensor, queries: Tensor, radius: float) -> Neighbours:
     # Apple's GPU has no float64.
     dtype = torch.float32 if data.device.type == "mps" else torch.float64
     points = data.to(dtype)
