@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -30,7 +31,14 @@ class PolicyModule(nn.Module):
                 with torch.autocast(kind, enabled=False):
                     return self(*args, **kwargs)
         self.settle()
-        return super().__call__(*args, **kwargs)
+        return nn.Module.__call__(self, *args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Each class calls by code of its own: the compiler keeps its graphs, and what it has seen, by code."""
+        super().__init_subclass__(**kwargs)
+        call = PolicyModule.__call__
+        code = call.__code__.replace(co_name=f"call_{cls.__qualname__}")
+        cls.__call__ = FunctionType(code, call.__globals__, call.__name__)  # type: ignore[method-assign]
 
     def set_precision(self, policy: str | Policy) -> None:
         """Compute with another policy from now on; the master weights stay."""
