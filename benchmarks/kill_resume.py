@@ -20,14 +20,12 @@ from pathlib import Path
 import torch
 
 from halfwave.data import Darcy, generate
-from halfwave.training import TrainConfig, train
-from halfwave.training.records import read_metrics
+from halfwave.training import TrainConfig, read_metrics, train
 from halfwave.training.sealed import read_sealed
 
 TIMES = ("seconds", "samples_per_second")
 RUN = """
 import json, sys
-from halfwave.training import TrainConfig, train
 train(TrainConfig(**json.loads(sys.argv[1])), sys.argv[2], quiet=True)
 """
 

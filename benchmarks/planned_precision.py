@@ -19,8 +19,7 @@ import torch
 
 from halfwave.certificates import PrecisionPlan, plan_precision
 from halfwave.data import Darcy, generate, open_dataset
-from halfwave.training import TrainConfig, train
-from halfwave.training.problem import build_operator
+from halfwave.training import TrainConfig, build_operator, train
 
 ALLOWED = 0.02
 

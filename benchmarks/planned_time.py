@@ -17,7 +17,7 @@ import torch
 import halfwave as hw
 from halfwave.measure import take_turns, training_step
 from halfwave.planner import Stopwatch, plan_cost
-from halfwave.training.losses import RelativeL2
+from halfwave.training import RelativeL2
 
 POLICIES = ("full", "mixed")
 ALLOWED = 0.30

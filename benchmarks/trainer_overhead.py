@@ -19,9 +19,8 @@ from pathlib import Path
 import torch
 
 from halfwave.data import Darcy, generate
-from halfwave.training import TrainConfig, train
+from halfwave.training import TrainConfig, read_metrics, train
 from halfwave.training.engine import Engine
-from halfwave.training.records import read_metrics
 
 MODEL = {"n_modes": (64, 64), "hidden_channels": 64, "n_layers": 4}
 

@@ -1,9 +1,15 @@
 """Datasets and trainings of a results directory: made once, shared, and a divergence is a result."""
 
-import pytest
+from dataclasses import replace
 
+import pytest
+import torch
+
+from halfwave.data import ShallowWater
 from halfwave.experiments.lab import Lab, Training
 from halfwave.recipes import PROBLEMS, Recipe, problem
+from halfwave.training import evaluate
+from halfwave.training.config import read_config
 
 TINY = Recipe(
     "tiny",
@@ -30,7 +36,7 @@ def test_a_training_is_run_once_and_block_settings_are_precisions(lab, monkeypat
     changed = (first.run_dir / "metrics.csv").stat().st_mtime_ns
     assert lab.train(Training(TINY, "HHF")).result == first.result
     assert (first.run_dir / "metrics.csv").stat().st_mtime_ns == changed
-    assert first.operator()(lab.dataset(TINY).test[:][0]).shape == (2, 1, 16, 16)
+    assert evaluate(first.operator(), lab.dataset(TINY).test)["l2"] == pytest.approx(first.result.l2, rel=1e-5)
 
 
 def test_settings_that_matter_tell_runs_apart(lab):
@@ -59,3 +65,28 @@ def test_every_problem_has_a_recipe_whose_settings_are_valid(scale):
         config = Training(recipe, "mixed").config("data.h5")
         assert config.dtype == "fp16"
         assert recipe.n_train > recipe.n_test > 0
+
+
+def test_a_live_recipe_is_trained_on_new_samples_each_epoch_and_needs_no_file(lab):
+    """The paper makes its shallow-water data on the fly (line 294); at the other scales they are in a file."""
+    paper = problem("shallow-water", "paper")
+    assert [problem("shallow-water", scale).live for scale in ("smoke", "small", "paper")] == [False, False, True]
+    planned = Training(paper, "mixed").config("ignored.h5")
+    assert (planned.data, planned.n_train, planned.n_test, planned.resolution) == ("live:shallow-water", 120, 20, 256)
+    small = problem("shallow-water", "smoke")
+    tiny = replace(small, name="tiny-live", parameters={"resolution": 8}, n_train=2, n_test=1, live=True)
+    changes = {"epochs": 1, "arguments": {"n_modes": [4, 4]}}
+    trained = lab.train(Training(tiny, "full", changes=changes))
+    assert read_config(trained.run_dir / "config.json").data == "live:shallow-water"
+    assert not list(lab.directory.glob(".data/shallow-water*"))
+    x, _ = lab.dataset(tiny).train[:]
+    torch.testing.assert_close(x[0], torch.tensor(ShallowWater(resolution=8).samples(0, "train", [0])[0]["x"]))
+    in_a_file = lab.train(Training(replace(tiny, live=False), "full", changes=changes))
+    assert in_a_file.run_dir != trained.run_dir
+    assert in_a_file.result.l2 == pytest.approx(trained.result.l2, rel=1e-5)  # the first epoch has the same samples
+
+
+def test_steps_on_different_data_are_not_compared(lab):
+    other = replace(TINY, name="finer", parameters={"resolution": 32})
+    with pytest.raises(ValueError, match="expected recipes with the same data, got tiny, finer"):
+        lab.compare({"a": Training(TINY, "full"), "b": Training(other, "full")})

@@ -5,6 +5,7 @@ import pytest
 from halfwave.errors import InputError
 from halfwave.files import write_json
 from halfwave.precision import Policy
+from halfwave.recipes import get_recipe, recipes
 from halfwave.training import TrainConfig
 from halfwave.training.config import read_config
 
@@ -106,3 +107,27 @@ def test_a_planned_policy_is_part_of_the_config(tmp_path):
 def test_contradictions_of_a_planned_policy(values, match):
     with pytest.raises(InputError, match=match):
         TrainConfig(data="d.h5", **values).build_schedule()
+
+
+def test_a_recipe_gives_every_setting_and_changes_win():
+    recipe = get_recipe("darcy")
+    config = TrainConfig.of(recipe, "d.h5", epochs=3, arguments={"hidden_channels": 7})
+    assert (config.data, config.model, config.recipe, config.epochs) == ("d.h5", recipe.model, "darcy", 3)
+    assert config.arguments == {**recipe.arguments, "hidden_channels": 7}
+    for name in recipe.training.keys() - {"epochs"}:
+        assert getattr(config, name) == recipe.training[name]
+    with pytest.raises(InputError, match="unknown field 'epoch'"):
+        TrainConfig.of(recipe, "d.h5", epoch=3)
+
+
+def test_every_recipe_is_a_config_and_only_live_ones_without_a_file():
+    for recipe in recipes():
+        assert not TrainConfig.of(recipe, "d.h5").is_live
+        if recipe.live:
+            config = TrainConfig.of(recipe)
+            assert config.data == f"live:{recipe.generator}"
+            assert (config.n_train, config.n_test) == (recipe.n_train, recipe.n_test)
+            assert config.resolution == recipe.parameters["resolution"]
+        else:
+            with pytest.raises(InputError, match=f"{recipe.name} are not live: expected a dataset file"):
+                TrainConfig.of(recipe)

@@ -20,8 +20,7 @@ from halfwave.errors import InputError, UsageError
 from halfwave.files import write_json
 from halfwave.precision import Policy
 from halfwave.report.bounds import draw_bounds, is_result
-from halfwave.training import load
-from halfwave.training.config import read_config
+from halfwave.training import load, read_config
 
 _OF_A_COEFFICIENT = (
     "grid", "dim", "format", "frequency", "sup", "lipschitz", "variation", "periodic", "algorithm",

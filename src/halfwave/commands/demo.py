@@ -18,8 +18,7 @@ from halfwave.numerics import core_count, describe_cpu
 from halfwave.recipes import Recipe, get_recipe
 from halfwave.report.demo import write_fields_figure, write_page
 from halfwave.tables import build_table
-from halfwave.training import RunResult, TrainConfig, load, train
-from halfwave.training.comparison import compare_steps
+from halfwave.training import RunResult, TrainConfig, compare_steps, load, train
 
 POLICIES = ("full", "mixed")
 

@@ -16,12 +16,7 @@ from halfwave.errors import InputError, UsageError
 from halfwave.models import set_precision
 from halfwave.precision import PRECISIONS, Policy
 from halfwave.tables import build_table
-from halfwave.training import evaluate, load
-from halfwave.training.batches import Samples
-from halfwave.training.clouds import CloudSamples
-from halfwave.training.config import read_config
-from halfwave.training.problem import AnyDataset, open_data
-from halfwave.training.saving import read_extra
+from halfwave.training import AnyDataset, CloudSamples, Samples, evaluate, load, open_data, read_config, read_extra
 
 
 @dataclass

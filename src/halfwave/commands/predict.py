@@ -17,8 +17,7 @@ from halfwave.display import progress_of
 from halfwave.errors import UsageError
 from halfwave.files import check_no_input
 from halfwave.models import unpack_points
-from halfwave.training import load
-from halfwave.training.clouds import CloudEncoder
+from halfwave.training import CloudEncoder, load
 
 
 @dataclass

@@ -18,7 +18,7 @@ from halfwave.precision import Policy
 from halfwave.recipes import get_recipe
 from halfwave.report.profile import draw_profile
 from halfwave.tables import build_table
-from halfwave.training.recipe_step import build_recipe_step
+from halfwave.training import build_recipe_step
 
 _ROWS = 12
 

@@ -16,8 +16,7 @@ from halfwave.files import read_json
 from halfwave.measure import keep_freed_blocks
 from halfwave.numerics import core_count
 from halfwave.recipes import Recipe, get_recipe, recipes
-from halfwave.training import TrainConfig, train, train_seeds
-from halfwave.training.config import PLANNED
+from halfwave.training import PLANNED, TrainConfig, train, train_seeds
 
 # Set by the recipe or by options of the command itself.
 _NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")

@@ -26,6 +26,9 @@ class Split:
     Values are float32 tensors, read from the file at that moment, and refused when they hold NaN or infinity.
     """
 
+    lasting = True
+    """Whether the samples are the same in every epoch."""
+
     def __init__(self, path: Path, name: str, source: PairSource, domain: Domain) -> None:
         self.path, self.name, self.domain = path, name, domain
         self._source = source

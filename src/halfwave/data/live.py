@@ -38,6 +38,8 @@ class LiveSource:
 class LiveSplit(Split):
     """A split that is another one in each epoch."""
 
+    lasting = False
+
     def __init__(self, path: Path, source: LiveSource) -> None:
         super().__init__(path, source.split, source, source.generator.domain)
         self.live = source

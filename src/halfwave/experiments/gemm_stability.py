@@ -17,7 +17,7 @@ from halfwave.numerics import arithmetic_of, get_format
 from halfwave.recipes import HALF
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import FourierTransform
-from halfwave.training.comparison import build_engine
+from halfwave.training import build_engine
 
 GRIDS: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (96, 160),

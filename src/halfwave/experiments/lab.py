@@ -19,12 +19,18 @@ from halfwave.data import build_generator, generate
 from halfwave.files import read_json, write_json
 from halfwave.numerics import core_count
 from halfwave.recipes import HALF, Recipe
-from halfwave.training import RunResult, TrainConfig, load, train
-from halfwave.training.comparison import compare_steps
-from halfwave.training.config import FREE_ON_RESUME
-from halfwave.training.nonfinite import NonFiniteError
-from halfwave.training.problem import AnyDataset, open_data
-from halfwave.training.records import read_metrics
+from halfwave.training import (
+    FREE_ON_RESUME,
+    AnyDataset,
+    NonFiniteError,
+    RunResult,
+    TrainConfig,
+    compare_steps,
+    load,
+    open_data,
+    read_metrics,
+    train,
+)
 
 # Raised with every change of the library that changes results: what an older version made is then made again.
 RESULTS_VERSION = 1

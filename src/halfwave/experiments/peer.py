@@ -24,8 +24,7 @@ from halfwave.measure.bench_cases import BenchCase, build_peer
 from halfwave.precision import Policy
 from halfwave.recipes import HALF, TITLES, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
-from halfwave.training import Operator, build_loss, evaluate
-from halfwave.training.batches import cut, epoch_order
+from halfwave.training import Operator, build_loss, cut, epoch_order, evaluate
 
 METHODS = (PEER, "full", "mixed")
 PROBLEMS: Mapping[Scale, tuple[str, ...]] = {

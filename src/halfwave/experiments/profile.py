@@ -13,7 +13,7 @@ from halfwave.measure.profile_times import PARTS
 from halfwave.precision import Policy
 from halfwave.recipes import HALF, Recipe, problem
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
-from halfwave.training.recipe_step import build_recipe_step
+from halfwave.training import build_recipe_step
 
 # The paper shows pictures without shares: spectral convolutions take most of the time of full precision, and of its
 # five most costly kernels four are of complex numbers.

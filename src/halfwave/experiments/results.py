@@ -22,7 +22,7 @@ from halfwave.errors import InputError
 from halfwave.experiments.experiment import Experiment, Row, Scale
 from halfwave.files import read_json, write_csv, write_json
 from halfwave.numerics import core_count
-from halfwave.training.run_directory import describe_environment
+from halfwave.training import describe_environment
 
 
 @dataclass

@@ -13,8 +13,7 @@ from halfwave.experiments.lab import Lab
 from halfwave.experiments.results import Results, read_results
 from halfwave.numerics import on_threads
 from halfwave.report.summary import Summary
-from halfwave.training.run_directory import claimed
-from halfwave.training.run_state import seed_all
+from halfwave.training import claimed, seed_all
 
 
 def run(

@@ -175,8 +175,8 @@ def _unets() -> None:
             like = get_recipe(f"{name}-{scale}")
             training = {**like.training, "learning_rate": paper_setting(name, "unet_learning_rate")}
             _declare(
-                f"{name}-unet", scale, f"{like.title}, a U-Net", "UNet", _unet_arguments(name, scale),
-                like.parameters, (like.n_train, like.n_test), training,
+                f"{name}-unet", scale, f"{TITLES[name]} at scale {scale}, a U-Net", "UNet",
+                _unet_arguments(name, scale), like.parameters, (like.n_train, like.n_test), training,
             )  # fmt: skip
 
 
@@ -244,7 +244,7 @@ def _body(
         (
             "paper", paper_settings(name, *_GINO_ARGUMENTS), paper_setting(name, "points"), _paper_samples(name),
             _paper_training(name, "latent_resolution"),
-            f"at the paper's size: {paper_setting(name, 'points'):,} points, latent 64^3",
+            f"at the paper's size, {paper_setting(name, 'points'):,} points",
         ),
     ):  # fmt: skip
         _declare(name, scale, f"{title}, {text}", "GINO", arguments, {"points": count}, samples, {**training, **more})

@@ -1,29 +1,58 @@
-"""Training: a dataset file and a config become a run directory."""
+"""Training: a dataset file and a config become a run directory. Other rooms import from here alone."""
 
 from halfwave.measure import LiveBytes, RangeMonitor, StepMeasure, measure_step, samples_per_second
-from halfwave.training.config import TrainConfig
+from halfwave.training.batches import Batch, Samples, cut, epoch_order
+from halfwave.training.clouds import CloudEncoder, CloudSamples
+from halfwave.training.comparison import build_engine, compare_steps
+from halfwave.training.config import FREE_ON_RESUME, PLANNED, TrainConfig, read_config
 from halfwave.training.evaluation import evaluate
 from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
+from halfwave.training.nonfinite import NonFiniteError
 from halfwave.training.operator import Operator
-from halfwave.training.records import RunResult
-from halfwave.training.saving import load, save
+from halfwave.training.problem import AnyDataset, build_operator, open_data
+from halfwave.training.recipe_step import build_recipe_step
+from halfwave.training.records import RunResult, read_metrics
+from halfwave.training.run_directory import claimed, describe_environment
+from halfwave.training.run_state import seed_all
+from halfwave.training.saving import load, read_extra, save
 from halfwave.training.trainer import train, train_seeds
 
 __all__ = [
+    "FREE_ON_RESUME",
+    "PLANNED",
+    "AnyDataset",
+    "Batch",
+    "CloudEncoder",
+    "CloudSamples",
     "LiveBytes",
+    "NonFiniteError",
     "Operator",
     "RangeMonitor",
     "RelativeH1",
     "RelativeL2",
     "RunResult",
+    "Samples",
     "StepMeasure",
     "TrainConfig",
+    "build_engine",
     "build_loss",
+    "build_operator",
+    "build_recipe_step",
+    "claimed",
+    "compare_steps",
+    "cut",
+    "describe_environment",
+    "epoch_order",
     "evaluate",
     "load",
     "measure_step",
+    "open_data",
+    "read_config",
+    "read_extra",
+    "read_metrics",
     "samples_per_second",
     "save",
+    "seed_all",
     "train",
     "train_seeds",
 ]

@@ -26,10 +26,10 @@ def compare_steps(
     updates: dict[str, Callable[[], object]] = {}
     for name, engine in engines.items():
         batch = _batch(configs[name], dataset, engine)
-        update = _update(engine, batch, len(batch.x))
+        update = _update(engine, batch, len(batch))
         for _ in range(warm_up):
             update()
-        _, measured = engine.measured_update([batch], len(batch.x))
+        _, measured = engine.measured_update([batch], len(batch))
         found[name] = {
             "peak_memory_bytes": measured.peak_memory_bytes,
             "activation_bytes": measured.activation_bytes,

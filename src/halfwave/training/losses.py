@@ -181,7 +181,8 @@ def _like(scale: Tensor, u: Tensor) -> Tensor:
 
 def _as_fp32(prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     if prediction.shape != target.shape:
-        raise InputError(f"prediction of shape {tuple(prediction.shape)} against target of {tuple(target.shape)}")
+        given, accepted = tuple(prediction.shape), tuple(target.shape)
+        raise InputError(f"a prediction of shape {given}: expected that of its target, {accepted}")
     # Half-precision sums over a grid overflow (fp16) or stagnate (bf16): never take a norm in them.
     wide = torch.float64 if torch.float64 in (prediction.dtype, target.dtype) else torch.float32
     return prediction.to(wide), target.to(wide)

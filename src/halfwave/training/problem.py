@@ -7,7 +7,6 @@ from typing import Any, Protocol, cast
 
 from halfwave.data import (
     Dataset,
-    LiveDataset,
     PointDataset,
     build_generator,
     fit_normalizers,
@@ -83,8 +82,7 @@ class GridProblem:
         train, test = self.dataset.train, self.dataset.test
         if not config.in_memory:
             return train, test
-        # A live train split is not the same in two epochs: there is nothing to keep.
-        return train if isinstance(self.dataset, LiveDataset) else InMemory(train), InMemory(test)
+        return InMemory(train) if train.lasting else train, InMemory(test)
 
     def loss(self, config: TrainConfig, floor: float = 0.0) -> Loss:
         return build_loss(config.loss, self.dataset.domain, floor)
