@@ -5,8 +5,7 @@ import json
 import pytest
 
 from halfwave.commands import bench
-from halfwave.measure.bench import BenchCase
-from halfwave.measure.bench_cases import CASES, build_batch, build_ours, build_peer
+from halfwave.measure.bench_cases import CASES, BenchCase, build_batch, build_ours, build_peer
 
 SMALL_KERNELS = {
     "in_gno_radius": 0.4,

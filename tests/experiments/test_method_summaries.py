@@ -233,7 +233,7 @@ def unet_rows(fno=0.1, saved=0.5):
             "h1": 0.3,
             **dict.fromkeys(columns, 1e9 * (1 if method == "full" else 1 - saved if model == "FNO" else 0.75)),
         }
-        for name in unet.PROBLEMS
+        for name in unet.UNET_PROBLEMS
         for model, methods in unet.METHODS.items()
         for method in methods
     ]

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from halfwave.errors import InputError
+from halfwave.measure import TrainingStep
 from halfwave.measure.profile import measure_memory, profile_step
 from halfwave.measure.profile_times import PARTS
 from halfwave.recipes import get_recipe, recipes
@@ -136,6 +137,17 @@ def test_point_clouds():
     assert result["memory"]["peak_bytes"] > result["memory"]["held_bytes"]
     with pytest.raises(InputError, match="fno_n_modes"):
         build_recipe_step(recipe, batch=1, grid=2)
+
+
+def test_any_step_can_be_profiled():
+    """A model that is not ours, without a recipe or a word on what it is."""
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    batch = torch.randn(4, 8), torch.randn(4, 1)
+    step = TrainingStep(model, torch.nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1), batch)
+    result = profile_step(step, steps=1)
+    assert result["spectral_share"] == 0
+    assert sum(row["share"] for row in result["parts"]) == pytest.approx(1)
+    assert result["memory"]["held_bytes"] == 4 * (72 + 9 + 36)
 
 
 def test_every_recipe_has_a_step():

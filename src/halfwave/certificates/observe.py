@@ -67,8 +67,7 @@ def refuse_points(model: nn.Module, what: str) -> None:
     """InputError where a part of the model takes points: `what` looks at fields on a grid."""
     for module in model.modules():
         if isinstance(module, NeuralOperator) and module.takes_points:
-            name = type(module).__name__
-            raise InputError(f"a {name} takes point clouds: {what} needs a model of fields on a grid")
+            raise InputError(f"a {type(module).__name__} takes point clouds: {what} needs a model of fields on a grid")
 
 
 def core_of(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:

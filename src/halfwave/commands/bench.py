@@ -11,7 +11,8 @@ from rich.table import Table
 from halfwave.commands.common import log_console, results_console
 from halfwave.errors import UsageError
 from halfwave.files import write_json
-from halfwave.measure.bench import CASES, Row, measure_rates, run_cases
+from halfwave.measure.bench import Row, measure_rates, run_cases
+from halfwave.measure.bench_cases import CASES
 from halfwave.numerics import describe_cpu
 from halfwave.precision import NAMES
 from halfwave.tables import build_table

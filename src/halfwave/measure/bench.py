@@ -14,15 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from halfwave.measure.bench_cases import CASES, BenchCase, build_batch, build_ours, build_peer
+from halfwave.measure.bench_cases import BenchCase, build_batch, build_ours, build_peer
 from halfwave.measure.clocks import best_seconds, take_turns
 from halfwave.measure.step import measure
 from halfwave.models import set_precision
 from halfwave.precision import Policy
 
 PEER = "neuraloperator"
-
-__all__ = ["CASES", "BenchCase", "MachineRates", "Row", "measure_rates", "run_cases"]
 
 
 @dataclass(frozen=True)

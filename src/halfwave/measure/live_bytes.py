@@ -92,15 +92,9 @@ class LiveBytes(TorchDispatchMode):
 
     def spans(self) -> Iterator[tuple[Any, int, int]]:
         """For each mark in order: its label, the largest sum of live bytes in its span, and the sum at its end."""
-        running, position = sum(self._before.values()), 0
-        ends = [start for start, _ in self._marks[1:]] + [len(self._log)]
-        for (_, label), end in zip(self._marks, ends, strict=True):
-            largest = running
-            for _, change in self._log[position:end]:
-                running += change
-                largest = max(largest, running)
-            position = end
-            yield label, largest, running
+        curve, ends = self.curve(), [*(position for position, _ in self._marks[1:]), len(self._log)]
+        for (_, label), start, end in zip(self._marks, [0, *ends], ends, strict=False):
+            yield label, max(curve[start : end + 1]), curve[end]
 
     def alive_at_peak(self) -> dict[int, int]:
         """Tokens and bytes of the storages that are alive when the sum is first at its largest."""

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from halfwave.errors import InputError
 from halfwave.files import written_aside
+from halfwave.measure.clocks import synchronize
 from halfwave.measure.live_bytes import LiveBytes, storage_bytes
 from halfwave.measure.profile_times import RANGE, ProfileTimes
 from halfwave.measure.ranges import is_spectral, wrap_stages
@@ -36,7 +36,7 @@ def profile_step(step: TrainingStep, steps: int = 3, trace: str | Path | None = 
     """
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}")
-    cuda = step.setting["device"].startswith("cuda")
+    cuda = any(p.is_cuda for p in step.model.parameters())
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # its notes on starting and stopping are not for users
     with _ranges(step) as loss:
@@ -45,8 +45,7 @@ def profile_step(step: TrainingStep, steps: int = 3, trace: str | Path | None = 
         with profile(activities=activities) as profiler:
             for _ in range(steps):
                 training_step(step.model, loss, step.optimizer, step.batch)
-            if cuda:
-                torch.cuda.synchronize()
+            synchronize()
     if trace is not None:
         with written_aside(trace) as aside:
             profiler.export_chrome_trace(str(aside))

@@ -27,7 +27,7 @@ def recipe_workload(
     recipe: str | Recipe, grid: int | None = None, arguments: Mapping[str, Any] | None = None
 ) -> Workload:
     """The recipe's model on `meta` and its fields, on the recipe's grid or on one with `grid` points a side."""
-    chosen = find_recipe(recipe)
+    chosen = recipe if isinstance(recipe, Recipe) else get_recipe(recipe)
     if not chosen.domain.has_grid:
         raise InputError(
             f"recipe {chosen.name!r} has point clouds, whose memory depends on their points: plan it with "
@@ -49,16 +49,6 @@ def _check_side(grid: int | None) -> int | None:
     if grid is not None and grid < 4:
         raise InputError(f"a grid of {grid} points a side is too small: expected at least 4")
     return grid
-
-
-def find_recipe(recipe: str | Recipe) -> Recipe:
-    """The recipe, or the one with this name; InputError with the known names otherwise."""
-    if isinstance(recipe, Recipe):
-        return recipe
-    try:
-        return get_recipe(recipe)
-    except ValueError as error:
-        raise InputError(str(error)) from None
 
 
 def as_workload(what: str | Recipe | nn.Module | Workload, sample: Any = None, grid: int | None = None) -> Workload:
