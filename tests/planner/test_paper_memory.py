@@ -36,13 +36,13 @@ def test_rows_say_what_the_paper_printed_and_why_ours_differs() -> None:
     assert row.to_dict()["planned_mb"] == row.planned_mb
 
 
-@pytest.mark.parametrize("name", ["navier-stokes", "darcy", "shallow-water"])
+@pytest.mark.parametrize("name", ["navier-stokes", "shallow-water"])
 def test_inputs_are_what_the_generator_of_the_paper_s_recipe_makes(name: str) -> None:
     recipe, work = problem(name, "paper"), paper_workload(name)
     x, y = sample_shapes(recipe.build_generator())
     batch = paper_batch(name)
     assert work.inputs(batch) == (batch, *x)
-    assert (work.model.in_channels, work.model.out_channels) == (x[0], y[0])
+    assert work.model.config.items() >= {"in_channels": x[0], "out_channels": y[0]}.items()
 
 
 @pytest.mark.parametrize("name", ["car", "ahmed"])
