@@ -29,7 +29,7 @@ def test_wrong_usage_of_train(fails, dataset, tmp_path, message, arguments):
 
 
 def test_unknown_names(fails, dataset, tmp_path):
-    fails(2, "unknown recipe 'darcey': expected one of demo, darcy", "train", "darcey")
+    fails(2, "unknown recipe 'darcey': expected one of darcy, demo", "train", "darcey")
     fails(2, "there is no dataset 'darcey'; accepted: darcy", "data", "darcey")
     fails(2, "darcy has no parameter 'viscosity'", "data", "darcy", "--parameters", "viscosity=1")
     fails(2, "unknown command 'trian': expected one of demo, data, train", "trian")

@@ -14,7 +14,7 @@ NAMES = ["block-precision", QUICK, "greedy-path"]
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setattr(report, "NAMES", NAMES)
+    monkeypatch.setattr(report, "experiment_names", lambda: NAMES)
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def test_an_edit_is_said_in_the_list_and_in_the_run(command, tmp_path):
 
 
 def test_one_failing_experiment_does_not_stop_the_others(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(reproduce, "NAMES", ["block-precision", QUICK])
+    monkeypatch.setattr(reproduce, "experiment_names", lambda: ["block-precision", QUICK])
     real = reproduce.run
 
     def failing(experiment, *arguments, **options):

@@ -62,7 +62,7 @@ class ConvolutionErrors:
 
 def is_plain_chain(model: nn.Module) -> TypeGuard[FNO]:
     """Whether the way between the blocks is an FNO's, which is the one that the composition knows."""
-    return type(model).forward is FNO.forward
+    return isinstance(model, FNO) and type(model).forward is FNO.forward
 
 
 def covers(layer: nn.Module) -> bool:
