@@ -38,7 +38,9 @@ def execute(
     """
     formats = (arith, weight_arith or arith)
     data = arith.store(tensors[0]).movedim(pair_axis, -2)
-    operands = [data, *tensors[1:]]
+    # Products between factors are wide, in the masters' dtype: in fp64 they begin with fp64.
+    factors = [t.double() for t in tensors[1:]] if formats[1].storage is torch.float64 else tensors[1:]
+    operands = [data, *factors]
     _check_shapes(plan, operands)
     if torch.compiler.is_compiling():
         if plan.memory_limit is not None:
