@@ -125,7 +125,6 @@ def test_its_gradient_in_the_weights_equals_central_differences(media: Tensor) -
     model, u = _double_model(media[:1])
     parameters = list(model.parameters())
     gradients = torch.autograd.grad(_relative("autograd", media[:1], u).sum(), parameters, allow_unused=True)
-    # Only the last bias of a bump times a constant could drop out of a residual, and it does not: all have one.
     assert all(g is not None for g in gradients)
     along = [torch.randn_like(p) for p in parameters]
     slope = sum(float((g * d).sum()) for g, d in zip(gradients, along, strict=True))
