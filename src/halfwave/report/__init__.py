@@ -1,1 +1,1 @@
-
+"""Tables, plots and pages, from result files only."""
