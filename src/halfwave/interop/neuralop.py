@@ -32,6 +32,7 @@ from halfwave.models import FNO, GINO, SFNO
 from halfwave.models.embeddings import GridEmbedding
 from halfwave.models.settling import settle_stabilizers
 from halfwave.precision import Policy, as_policy
+from halfwave.spectral import SphericalTransform
 
 AnyModel = TypeVar("AnyModel", bound="FNO | SFNO | GINO")
 
@@ -63,7 +64,9 @@ def from_neuralop(source: nn.Module | Mapping[str, Any], precision: str | Policy
 def to_neuralop_state_dict(model: FNO | SFNO | GINO) -> dict[str, Tensor]:
     """The weights of a halfwave FNO, SFNO or GINO under neuraloperator's names and shapes, spectral ones complex."""
     state = export_weights(model)
-    return paired_weights(state) if isinstance(model, SFNO) else state
+    # On the sphere neuraloperator stores pairs, as we do.
+    spherical = isinstance(blocks_of(model)[0].conv.transform, SphericalTransform)
+    return paired_weights(state) if spherical else state
 
 
 def _from_model(source: Any, precision: str | Policy) -> FNO | SFNO | GINO:

@@ -83,7 +83,7 @@ def _entries(model: FNO | SFNO | GINO) -> Iterator[Entry]:
     yield from _mlp(model.projection, "projection")
     for i, block in enumerate(blocks_of(model)):
         yield from _block(block, i, model.n_dim)
-    if isinstance(model, GINO):
+    if model.takes_points:
         for kernel in _GRAPH_KERNELS:
             yield from _same(getattr(model, kernel).fcs, f"{kernel}.{_GRAPH_MLP}")
 
