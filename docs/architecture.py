@@ -32,7 +32,6 @@ class Room:
     name: str
     says: str
     files: int
-    lines: int
     uses: frozenset[str]
 
 
@@ -56,9 +55,8 @@ def _room(path: Path) -> Room:
     names = {name for tree in trees for name in _imported(tree)}
     packages = {other.name for other in SOURCE.iterdir() if (other / "__init__.py").exists()}
     says = ast.get_docstring(ast.parse((path / "__init__.py").read_text())) or "?"
-    lines = sum(len(file.read_text().splitlines()) for file in files)
     uses = frozenset(names & packages - {path.name})
-    return Room(path.name, says.splitlines()[0].rstrip("."), len(files), lines, uses)
+    return Room(path.name, says.splitlines()[0].rstrip("."), len(files), uses)
 
 
 def _imported(tree: ast.AST) -> set[str]:
@@ -85,12 +83,11 @@ def draw() -> str:
     """The map as a table, from the ground up."""
     found = rooms()
     rows = [
-        f"| `{room.name}` | {room.says} | {room.files} | {room.lines:,} | {', '.join(_direct(room, found)) or '-'} |"
-        for room in found
+        f"| `{room.name}` | {room.says} | {room.files} | {', '.join(_direct(room, found)) or '-'} |" for room in found
     ]
-    total = f"{sum(r.files for r in found)} files, {sum(r.lines for r in found):,} lines in {len(found)} rooms."
+    total = f"{sum(room.files for room in found)} files in {len(found)} rooms."
     return "\n".join([
-        "| room | what it holds | files | lines | stands on |", "| --- | --- | --- | --- | --- |", *rows, "", total
+        "| room | what it holds | files | stands on |", "| --- | --- | --- | --- |", *rows, "", total
     ])  # fmt: skip
 
 

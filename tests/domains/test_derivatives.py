@@ -10,6 +10,7 @@ from halfwave.domains import Box, Cloud, Sphere, Torus
 from halfwave.domains.derivatives import difference, spectral
 from halfwave.domains.latitudes import latitudes
 from halfwave.errors import InputError
+from halfwave.training.losses import RelativeL2
 
 
 @pytest.mark.parametrize("n", [15, 16])
@@ -84,3 +85,14 @@ def test_what_has_no_derivative_says_so():
         Box((1, 1)).gradient(torch.zeros(1, 1, 8, 3))
     with pytest.raises(InputError, match="no derivatives"):
         Cloud().gradient(torch.zeros(1, 1, 8))
+
+
+def test_nested_transforms_leave_nothing_behind_on_the_sphere() -> None:
+    """Weights that a transform of torch.func was the first to ask for must serve the next one."""
+    loss = RelativeL2(Sphere())
+    x, y = torch.randn(2, 1, 1, 11, 16).unbind(0)
+
+    def second() -> torch.Tensor:
+        return torch.func.jvp(lambda a: torch.func.jvp(lambda b: loss(b, y), (a,), (x,))[1], (x,), (x,))[1]
+
+    assert torch.equal(second(), second())

@@ -15,14 +15,22 @@ import torch
 from torch import Tensor
 from torch_harmonics.quadrature import clenshaw_curtiss_weights, legendre_gauss_weights
 
+from halfwave.numerics import untransformed
+
 SphereGrid = Literal["equiangular", "legendre-gauss"]
 SPHERE_GRIDS: tuple[SphereGrid, ...] = ("equiangular", "legendre-gauss")
 _RULES = {"equiangular": clenshaw_curtiss_weights, "legendre-gauss": legendre_gauss_weights}
 
 
+# What is kept is made outside transforms of torch.func: it outlives them.
 @lru_cache(maxsize=16)
 def latitudes(kind: SphereGrid, count: int) -> tuple[Tensor, Tensor]:
     """Colatitudes θ from the north pole to the south and the weights of their quadrature (sin θ dθ), float64."""
+    with untransformed():
+        return _latitudes(kind, count)
+
+
+def _latitudes(kind: SphereGrid, count: int) -> tuple[Tensor, Tensor]:
     cosines, weights = (torch.as_tensor(values) for values in _RULES[kind](count, -1.0, 1.0))
     return cosines.flip(0).clamp(-1, 1).arccos(), weights  # which north and south have in common
 
@@ -30,6 +38,11 @@ def latitudes(kind: SphereGrid, count: int) -> tuple[Tensor, Tensor]:
 @lru_cache(maxsize=16)
 def interpolation(kind: SphereGrid, count: int, size: int) -> tuple[Tensor, Tensor]:
     """Matrices (size, count) from `count` latitudes to `size` others of a kind: of even and of odd waves, float64."""
+    with untransformed():
+        return _interpolation(kind, count, size)
+
+
+def _interpolation(kind: SphereGrid, count: int, size: int) -> tuple[Tensor, Tensor]:
     theta, weights = latitudes(kind, count)
     at, _ = latitudes(kind, size)
     signs = 1.0 - 2.0 * (torch.arange(count) % 2)
