@@ -197,7 +197,7 @@ def test_lowered_degrees_on_the_sphere():
     state = model.state_dict()
     small.load_state_dict({k: v[:5] if k.endswith("conv.weight.weight") else v for k, v in state.items()})
     assert _relative(model(x), small(x)) < 1e-6
-    with pytest.raises(ValueError, match=r"must be \(degrees, twice the orders\)"):
+    with pytest.raises(ValueError, match=r"must be \(degrees >= 1, twice the orders >= 2\), got \(4,\)"):
         model.n_modes = 4
 
 

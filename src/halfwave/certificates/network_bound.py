@@ -16,12 +16,13 @@ from torch import Tensor, nn
 
 from halfwave.certificates.norms import largest_rms, matrix_norms, vector_norm
 from halfwave.certificates.observe import Observation
-from halfwave.models import FNO
 from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.embeddings import GridEmbedding
 from halfwave.models.nonlinearity import NONLINEARITIES
 from halfwave.models.pointwise import ChannelMLP
+from halfwave.models.trunk import GridOperator
 from halfwave.numerics import Arithmetic
+from halfwave.spectral import FourierTransform
 from halfwave.theory import Bound, Layer, bound_network, bound_pointwise, bound_rounding
 
 GELU_ULPS = 8
@@ -60,9 +61,11 @@ class ConvolutionErrors:
     errors: tuple[Bound | float, ...]
 
 
-def is_plain_chain(model: nn.Module) -> TypeGuard[FNO]:
+def is_plain_chain(model: nn.Module) -> TypeGuard[GridOperator]:
     """Whether the way between the blocks is an FNO's, which is the one that the composition knows."""
-    return isinstance(model, FNO) and type(model).forward is FNO.forward
+    if not isinstance(model, GridOperator) or type(model).forward is not GridOperator.forward:
+        return False
+    return isinstance(model.transform, FourierTransform)
 
 
 def covers(layer: nn.Module) -> bool:
@@ -72,7 +75,7 @@ def covers(layer: nn.Module) -> bool:
     return isinstance(layer, ChannelMLP) and layer.non_linearity in _COVERED
 
 
-def coordinate_error(model: FNO) -> float | None:
+def coordinate_error(model: GridOperator) -> float | None:
     """The rounding of the positional channels, in fp32 under every policy; None where it is not known."""
     embedding = model.positional_embedding
     if embedding is None:
@@ -86,12 +89,12 @@ def coordinate_error(model: FNO) -> float | None:
     return 3 * 2.0**-24 * math.hypot(*sizes)
 
 
-def bound_lifting(model: FNO, seen: Observation, coordinates: float) -> float:
+def bound_lifting(model: GridOperator, seen: Observation, coordinates: float) -> float:
     """The error of the lifted field; `coordinates` is that of the positional channels."""
     return bound_mlp(model.lifting, seen.inputs["lifting"], coordinates)
 
 
-def bound_projection(model: FNO, seen: Observation, error: float) -> float:
+def bound_projection(model: GridOperator, seen: Observation, error: float) -> float:
     """The error of the model's answer from that of the last block's output."""
     return bound_mlp(model.projection, seen.inputs["projection"], error)
 

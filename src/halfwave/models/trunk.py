@@ -101,15 +101,20 @@ class GridOperator(NeuralOperator):
         return self.answer(out)
 
     @property
+    def transform(self) -> Transform:
+        """Of its convolutions."""
+        return self._convs()[0].transform
+
+    @property
     def n_modes(self) -> tuple[int, ...]:
         """The kept modes of every block. Set them, up to `max_n_modes`, to use more or fewer of the weights."""
-        return self._convs()[0].n_modes
+        return self.transform.n_modes
 
     @n_modes.setter
     def n_modes(self, n_modes: int | tuple[int, ...]) -> None:
         for conv in self._convs():
             conv.n_modes = n_modes
-        kept = self._convs()[0].transform
+        kept = self.transform
         self.config = self.config | {
             "n_modes": list(kept.n_modes),
             "max_n_modes": list(kept.max_n_modes or kept.n_modes),
