@@ -19,7 +19,7 @@ from halfwave.models.padding import DomainPadding
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.scaling import Factors, layer_shapes, total_factors
 from halfwave.spectral import SpectralConv, WeightSettings
-from halfwave.spectral.conv import Transform
+from halfwave.spectral.transform import Transform
 
 
 @dataclass(frozen=True)

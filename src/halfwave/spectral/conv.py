@@ -17,11 +17,10 @@ from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.modes import Layout, check_modes
 from halfwave.spectral.plan import ComplexMode, Objective
 from halfwave.spectral.ranks import Rank
-from halfwave.spectral.spherical import SphericalTransform
+from halfwave.spectral.transform import Transform
 from halfwave.spectral.transform_plan import Backend
 from halfwave.spectral.weights import SpectralWeight
 
-Transform = FourierTransform | SphericalTransform
 _STAGES = ("forward_transform", "contraction", "inverse_transform")
 
 
@@ -160,7 +159,8 @@ class SpectralConv(PolicyModule):
     @n_modes.setter
     def n_modes(self, n_modes: int | tuple[int, ...]) -> None:
         most = self.transform.max_n_modes or self.transform.n_modes
-        self.transform = replace(self.transform, n_modes=check_modes(n_modes), max_n_modes=most)  # type: ignore[arg-type]
+        # Every transform is a frozen dataclass.
+        self.transform = replace(self.transform, n_modes=check_modes(n_modes), max_n_modes=most)  # type: ignore[type-var]
 
     @property
     def stabilizer(self) -> str:

@@ -20,9 +20,10 @@ from torch.nn import functional
 from halfwave.numerics import arithmetic_of
 from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.spherical import SphericalTransform
+from halfwave.spectral.transform import Transform
 
 
-def resample(x: Tensor, grid: tuple[int, ...], transform: FourierTransform | SphericalTransform) -> Tensor:
+def resample(x: Tensor, grid: tuple[int, ...], transform: Transform) -> Tensor:
     """`x` on another grid, in the way of the convolution with this transform; `x` itself on its own grid."""
     source = tuple(x.shape[2:])
     if grid == source:
@@ -36,7 +37,7 @@ def resample(x: Tensor, grid: tuple[int, ...], transform: FourierTransform | Sph
     return _through(FourierTransform(common, transform.backend), wide, grid).to(x.dtype)
 
 
-def _through(transform: FourierTransform | SphericalTransform, x: Tensor, grid: tuple[int, ...]) -> Tensor:
+def _through(transform: Transform, x: Tensor, grid: tuple[int, ...]) -> Tensor:
     arith = arithmetic_of("fp64" if x.dtype is torch.float64 else "fp32", x.device.type)
     return transform.inverse(transform.forward(x, arith), grid, tuple(x.shape[2:]), arith)
 

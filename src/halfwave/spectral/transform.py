@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from halfwave.numerics import Arithmetic, Format, run_linear
+from halfwave.spectral.modes import Layout
+from halfwave.spectral.transform_plan import Backend
 
 
 class Transform(Protocol):
@@ -20,6 +22,16 @@ class Transform(Protocol):
 
     @property
     def n_modes(self) -> tuple[int, ...]: ...
+
+    @property
+    def max_n_modes(self) -> tuple[int, ...] | None:
+        """The modes that have weights, where they are more than those that are kept."""
+
+    @property
+    def backend(self) -> Backend: ...
+
+    @property
+    def layout(self) -> Layout: ...
 
     @property
     def dim(self) -> int: ...
