@@ -5,6 +5,7 @@ from halfwave.certificates.certify import certify
 from halfwave.certificates.observe import Observation, core_of, observe
 from halfwave.certificates.precision import plan_precision
 from halfwave.certificates.precision_plan import Choice, PrecisionPlan
+from halfwave.certificates.sensitivity import Samples, Sensitivities, predict_error, sensitivities
 
 __all__ = [
     "BlockCertificate",
@@ -12,8 +13,12 @@ __all__ = [
     "Choice",
     "Observation",
     "PrecisionPlan",
+    "Samples",
+    "Sensitivities",
     "certify",
     "core_of",
     "observe",
     "plan_precision",
+    "predict_error",
+    "sensitivities",
 ]
