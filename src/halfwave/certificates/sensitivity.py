@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.certificates.roundings import Holder, roundings, variances
-from halfwave.certificates.taps import KNOWN_FORMATS, RoundingPoint, Tape, TappedArithmetic, recording
+from halfwave.certificates.taps import KNOWN_FORMATS, Constants, RoundingPoint, Tape, TappedArithmetic, recording
 from halfwave.errors import InputError
 from halfwave.models import set_precision
 from halfwave.models.base import names_in_operator
@@ -109,7 +109,7 @@ class Sensitivities:
         return first + self.remainder(first)
 
     def remainder(self, error: Tensor) -> Tensor:
-        """The second-order part (N,) that comes with a first-order error of this size: curvature error², an estimate."""
+        """The second-order part (N,) that comes with a first-order error, curvature error²: an estimate."""
         return self.curvature * error.square()
 
     def _squares(self, policy: str | Policy) -> list[Tensor]:
@@ -160,7 +160,8 @@ def sensitivities(
         raise InputError(f"probes must be a positive integer, got {probes!r}")
     signs = torch.Generator().manual_seed(0) if generator is None else generator
     tapped = _tapped_copy(model, policy)
-    runs = [_record(tapped, sample, probes, signs) for sample in _each(x)]
+    with torch.compiler.set_stance("force_eager"):  # a compiled graph has no taps
+        runs = [_record(tapped, sample, probes, signs) for sample in _each(x)]
     if not runs:
         raise InputError("there is no sample: a certificate needs at least one")
     return _collect(tapped, runs, probes)
@@ -172,6 +173,7 @@ class _Tapped:
 
     model: nn.Module
     holders: dict[str, Holder]
+    constants: Constants = field(default_factory=dict)
 
 
 def _tapped_copy(model: nn.Module, policy: str | Policy | None) -> _Tapped:
@@ -202,15 +204,12 @@ def _tapped_copy(model: nn.Module, policy: str | Policy | None) -> _Tapped:
 
 def _tapped_roles(name: str, device: torch.device) -> Resolved:
     double = FORMATS["fp64"]
-    return Resolved(*(TappedArithmetic(double, torch.float64, name, role) for role in _FIELDS), torch.float64)
-
-
-_FIELDS = ("forward_transform", "contraction", "inverse_transform", "pointwise", "weights")
-assert set(_FIELDS) == set(ROLES)
+    roles = {role: TappedArithmetic(double, torch.float64, name, role) for role in ROLES}
+    return Resolved(**roles, masters=torch.float64)
 
 
 def _by_products(transform: Any) -> Any:
-    """The transform by matrices, which has a tap wherever some arithmetic rounds, unless it is an FFT in all of them."""
+    """The transform by matrices, which has a tap wherever some arithmetic rounds, unless all run an FFT."""
     return replace(transform, backend="gemm") if transform.backend == "auto" else transform
 
 
@@ -265,15 +264,14 @@ class _Run:
 def _record(tapped: _Tapped, sample: Sample, probes: int, signs: torch.Generator) -> _Run:
     """One sample: its answer, and as many backward passes as there are probes."""
     model = tapped.model
-    with recording() as tape, plain_kernels(), trial_run(model), torch.compiler.set_stance("force_eager"):
-        with torch.enable_grad():
-            answer = call(model, sample, Tensor.double)
-            size = answer.detach().norm()
-            if not bool(size > 0):
-                raise InputError("the model answers 0: there is no relative error")
-            for probe in range(probes):
-                sign = torch.randint(0, 2, answer.shape, generator=signs, dtype=answer.dtype).to(answer.device)
-                answer.backward((2 * sign - 1) / size, retain_graph=probe < probes - 1)
+    with recording(tapped.constants) as tape, plain_kernels(), trial_run(model), torch.enable_grad():
+        answer = call(model, sample, Tensor.double)
+        size = answer.detach().norm()
+        if not bool(size > 0):
+            raise InputError("the model answers 0: there is no relative error")
+        for probe in range(probes):
+            sign = torch.randint(0, 2, answer.shape, generator=signs, dtype=answer.dtype).to(answer.device)
+            answer.backward((2 * sign - 1) / size, retain_graph=probe < probes - 1)
     with torch.no_grad(), trial_run(model):
         curvature = _curvature(model, sample, answer.detach(), signs)
     return _Run(tape, curvature)

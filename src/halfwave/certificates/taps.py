@@ -9,7 +9,7 @@ kept here: a histogram of Σ g² over the binades of z, the largest |z|, and for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -47,6 +47,9 @@ class RoundingPoint:
     after: tuple[int, ...]
 
 
+Constants = dict[tuple[Any, ...], tuple[Tensor, Tensor]]
+
+
 @dataclass
 class Tape:
     """What the taps of one sample's run saw.
@@ -55,8 +58,10 @@ class Tape:
         points: in the order of the run.
         squares: of each point, Σ g² by the binade of z, summed over probes.
         largest: of each point, max |z|.
-        aligned: of each point, a row Σ g δ for each probe, δ = q(z) - z in every known format; none where z is not known.
+        aligned: of each point, a row for each probe: Σ g δ with δ = q(z) - z in every known format; none where z is not
+            known.
         spread: of each point and known format, Σ g² δ², summed over probes.
+        constants: known values with their errors, which the tapes of several samples share.
     """
 
     points: list[RoundingPoint] = field(default_factory=list)
@@ -64,6 +69,7 @@ class Tape:
     largest: list[float] = field(default_factory=list)
     aligned: list[list[Tensor]] = field(default_factory=list)
     spread: list[Tensor] = field(default_factory=list)
+    constants: Constants = field(default_factory=dict)
 
     def tap(self, value: Tensor, module: str, role: str, kind: Kind) -> Tensor:
         known = not value.requires_grad
@@ -74,25 +80,33 @@ class Tape:
         self.aligned.append([])
         self.spread.append(torch.zeros(len(KNOWN_FORMATS), dtype=torch.float64))
         entry = value.detach().requires_grad_() if known else value
-        tapped: Tensor = _Tap.apply(entry, self, len(self.points) - 1, _errors(value) if known else ())
+        tapped: Tensor = _Tap.apply(entry, self, len(self.points) - 1, self._errors_of(value) if known else None)
         return tapped
 
-    def add(self, number: int, value: Tensor, errors: Sequence[Tensor], grad: Tensor) -> None:
+    def _errors_of(self, value: Tensor) -> Tensor:
+        """Those of weights and matrices are the same for every sample, and are kept under their place in memory."""
+        key = value.data_ptr(), value.shape, value.stride()
+        if key not in self.constants:
+            self.constants[key] = value, _errors(value)
+        return self.constants[key][1]
+
+    def add(self, number: int, binades: Tensor, errors: Tensor | None, grad: Tensor) -> None:
         """One probe's gradient at a point."""
-        squares = grad.square()
-        self.squares[number] += torch.bincount(_binades(value), squares.flatten(), BINADES).cpu()
-        if errors:
-            self.aligned[number].append(torch.stack([torch.sum(grad * error) for error in errors]).cpu())
-            self.spread[number] += torch.stack([torch.sum(squares * error.square()) for error in errors]).cpu()
+        flat = grad.flatten()
+        self.squares[number] += torch.bincount(binades, flat.square(), BINADES).cpu()
+        if errors is not None:
+            single = flat.float()
+            self.aligned[number].append((errors @ single).double().cpu())
+            self.spread[number] += (errors.square() @ single.square()).double().cpu()
 
 
 _TAPE: ContextVar[Tape | None] = ContextVar("halfwave_tape", default=None)
 
 
 @contextmanager
-def recording() -> Iterator[Tape]:
+def recording(constants: Constants) -> Iterator[Tape]:
     """Within, tapped arithmetic writes to the tape that is yielded."""
-    tape = Tape()
+    tape = Tape(constants=constants)
     token = _TAPE.set(tape)
     try:
         yield tape
@@ -130,67 +144,40 @@ class TappedArithmetic(Arithmetic):
 
 class _Tap(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, value: Tensor, tape: Tape, number: int, errors: Sequence[Tensor]) -> Tensor:
-        # Not saved as autograd saves: a bias may be added in the same memory later, which changes no binade to speak of.
-        ctx.value, ctx.tape, ctx.number, ctx.errors = value.detach(), tape, number, errors
+    def forward(ctx: Any, value: Tensor, tape: Tape, number: int, errors: Tensor | None) -> Tensor:
+        # Binades now: a bias may be added in the same memory later.
+        ctx.binades, ctx.tape, ctx.number, ctx.errors = _binades(value), tape, number, errors
         return value.view_as(value)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
-        ctx.tape.add(ctx.number, ctx.value, ctx.errors, grad)
+        ctx.tape.add(ctx.number, ctx.binades, ctx.errors, grad)
         return (grad if ctx.needs_input_grad[0] and not ctx.tape.points[ctx.number].known else None), None, None, None
 
 
-def _errors(value: Tensor) -> tuple[Tensor, ...]:
-    """δ = q(z) - z in each of the known formats; what overflows is told by the largest value."""
-    single = value.detach().float()
-    found = [round_to(single, FORMATS[name]).double() - value.detach() for name in KNOWN_FORMATS]
-    return tuple(torch.nan_to_num(error, nan=0.0, posinf=0.0, neginf=0.0) for error in found)
+def _errors(value: Tensor) -> Tensor:
+    """δ = q(z) - z in each of the known formats (formats, numbers); what overflows is told by the largest value."""
+    exact = value.detach().flatten()
+    single = exact.float()
+    errors = torch.stack([round_to(single, FORMATS[name]) for name in KNOWN_FORMATS]).sub_(single)
+    # What lies beyond fp32 is beyond what any of these formats keeps.
+    return errors.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _binades(value: Tensor) -> Tensor:
     """The exponent of each float64, counted from LOWEST, flat."""
     biased = (value.contiguous().view(torch.int64).flatten() >> 52) & 0x7FF
-    return (biased - (1023 + LOWEST)).clamp_(0, BINADES - 1)
+    return (biased - (1023 + LOWEST)).clamp_(0, BINADES - 1).to(torch.int16)
 
 
 # Nodes of autograd that move, cut or repeat numbers, and change no digit of them.
 _MOVES = frozenset(
-    [
-        "View",
-        "UnsafeView",
-        "ReshapeAlias",
-        "Permute",
-        "Transpose",
-        "T",
-        "Movedim",
-        "Clone",
-        "ToCopy",
-        "Alias",
-        "AsStrided",
-        "Slice",
-        "Select",
-        "Expand",
-        "Unsqueeze",
-        "Squeeze",
-        "Split",
-        "SplitWithSizes",
-        "Unbind",
-        "Narrow",
-        "Index",
-        "IndexSelect",
-        "Gather",
-        "Flip",
-        "ConstantPadNd",
-        "ReplicationPad2D",
-        "ReplicationPad3D",
-        "MaxPool2DWithIndices",
-        "Neg",
-        "ViewAsReal",
-        "ViewAsComplex",
-        "_AddAt",
-        "Repeat",
-    ]
+    (
+        *("View", "UnsafeView", "ReshapeAlias", "Permute", "Transpose", "T", "Movedim", "Clone", "ToCopy", "Alias"),
+        *("AsStrided", "Slice", "Select", "Expand", "Unsqueeze", "Squeeze", "Split", "SplitWithSizes", "Unbind"),
+        *("Narrow", "Index", "IndexSelect", "Gather", "Flip", "Repeat", "ConstantPadNd", "ReplicationPad2D"),
+        *("ReplicationPad3D", "MaxPool2DWithIndices", "Neg", "ViewAsReal", "ViewAsComplex", "_AddAt"),
+    )
 )
 _JOINS = frozenset(("Cat", "Stack"))
 
@@ -204,7 +191,7 @@ def _origins(node: Any) -> tuple[int, ...]:
 def _trace(node: Any) -> set[int] | None:
     if node is None:
         return None
-    if isinstance(node, torch.autograd.function.BackwardCFunction) and hasattr(node, "tape"):
+    if isinstance(getattr(node, "tape", None), Tape):
         return {node.number}
     name = node.name().removesuffix("0").removesuffix("Backward")
     above = [n for n, _ in node.next_functions]
