@@ -63,6 +63,8 @@ def _format_at(point: RoundingPoint, roles: Resolved, holder: Holder) -> Format 
         return _operand_format(arith, roles.contraction)
     if point.kind in ("product", "matrix") and holder.fft is not None and holder.fft(arith):
         return None
+    if point.kind == "cast":
+        return None if arith.format.emulated else arith.format
     if point.kind == "product":
         return arith.format if native else None
     if point.kind == "settle":

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from halfwave.numerics import FORMATS, Arithmetic, round_to
 
-Kind = Literal["load", "settle", "store", "product", "matrix", "legendre"]
+Kind = Literal["load", "settle", "store", "product", "cast", "matrix", "legendre"]
 
 LOWEST, BINADES = -160, 320
 """Binades 2^e of the histograms, e from LOWEST on; the first holds zeros too, which no format rounds."""
@@ -72,15 +72,19 @@ class Tape:
     constants: Constants = field(default_factory=dict)
 
     def tap(self, value: Tensor, module: str, role: str, kind: Kind) -> Tensor:
+        """The value itself, watched; of a spectrum that a bias was added to, the coefficients that it changed."""
         known = not value.requires_grad
-        after = () if known else _origins(value.grad_fn)
+        part = getattr(value.grad_fn, "where", ()) if kind == "cast" else ()
+        after = () if known or part else _origins(value.grad_fn)
         self.points.append(RoundingPoint(module, role, kind, known, after))
         self.squares.append(torch.zeros(BINADES, dtype=torch.float64))
-        self.largest.append(float(value.detach().abs().max()) if value.numel() else 0.0)
+        seen = value.detach()[part]
+        self.largest.append(float(seen.abs().max()) if seen.numel() else 0.0)
         self.aligned.append([])
         self.spread.append(torch.zeros(len(KNOWN_FORMATS), dtype=torch.float64))
         entry = value.detach().requires_grad_() if known else value
-        tapped: Tensor = _Tap.apply(entry, self, len(self.points) - 1, self._errors_of(value) if known else None)
+        errors = self._errors_of(value) if known else None
+        tapped: Tensor = _Tap.apply(entry, self, len(self.points) - 1, errors, part)
         return tapped
 
     def _errors_of(self, value: Tensor) -> Tensor:
@@ -133,6 +137,9 @@ class TappedArithmetic(Arithmetic):
     def product(self, x: Tensor) -> Tensor:
         return self._tapped(x, "product")
 
+    def cast(self, x: Tensor) -> Tensor:
+        return self._tapped(x, "cast")
+
     def matrix(self, constant: Tensor) -> Tensor:
         # Those of the longitudes and of Fourier transforms are (N, 2K) or (2K, 2N); Legendre's have orders as well.
         return self._tapped(constant, "matrix" if constant.ndim == 2 else "legendre")
@@ -142,17 +149,20 @@ class TappedArithmetic(Arithmetic):
         return x if tape is None else tape.tap(x, self.module, self.role, kind)
 
 
+Part = tuple[int | slice, ...]
+
+
 class _Tap(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, value: Tensor, tape: Tape, number: int, errors: Tensor | None) -> Tensor:
+    def forward(ctx: Any, value: Tensor, tape: Tape, number: int, errors: Tensor | None, part: Part) -> Tensor:
         # Binades now: a bias may be added in the same memory later.
-        ctx.binades, ctx.tape, ctx.number, ctx.errors = _binades(value), tape, number, errors
+        ctx.binades, ctx.tape, ctx.number, ctx.errors, ctx.part = _binades(value[part]), tape, number, errors, part
         return value.view_as(value)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
-        ctx.tape.add(ctx.number, ctx.binades, ctx.errors, grad)
-        return (grad if ctx.needs_input_grad[0] and not ctx.tape.points[ctx.number].known else None), None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None, None]:
+        ctx.tape.add(ctx.number, ctx.binades, ctx.errors, grad[ctx.part])
+        return None if ctx.tape.points[ctx.number].known else grad, None, None, None, None
 
 
 def _errors(value: Tensor) -> Tensor:
@@ -176,7 +186,7 @@ _MOVES = frozenset(
         *("View", "UnsafeView", "ReshapeAlias", "Permute", "Transpose", "T", "Movedim", "Clone", "ToCopy", "Alias"),
         *("AsStrided", "Slice", "Select", "Expand", "Unsqueeze", "Squeeze", "Split", "SplitWithSizes", "Unbind"),
         *("Narrow", "Index", "IndexSelect", "Gather", "Flip", "Repeat", "ConstantPadNd", "ReplicationPad2D"),
-        *("ReplicationPad3D", "MaxPool2DWithIndices", "Neg", "ViewAsReal", "ViewAsComplex", "_AddAt"),
+        *("ReplicationPad3D", "MaxPool2DWithIndices", "Neg", "ViewAsReal", "ViewAsComplex", "_AddAt", "IndexCopy"),
     )
 )
 _JOINS = frozenset(("Cat", "Stack"))
@@ -192,7 +202,8 @@ def _trace(node: Any) -> set[int] | None:
     if node is None:
         return None
     if isinstance(getattr(node, "tape", None), Tape):
-        return {node.number}
+        # What one coefficient was rounded to, the others are in already.
+        return _trace(node.next_functions[0][0]) if node.part else {node.number}
     name = node.name().removesuffix("0").removesuffix("Backward")
     above = [n for n, _ in node.next_functions]
     if name in _JOINS:

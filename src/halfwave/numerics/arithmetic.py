@@ -71,6 +71,10 @@ class Arithmetic:
         """A product inside a fused step that no `settle` follows: what rounds it is the instruction, or nothing."""
         return x
 
+    def cast(self, x: Tensor) -> Tensor:
+        """What an operator is about to convert to the dtype of storage, or has made in it."""
+        return x
+
     def matrix(self, constant: Tensor) -> Tensor:
         """What `constant` made, about to be multiplied with."""
         return constant
