@@ -5,18 +5,22 @@ from halfwave.domains.cloud import Cloud
 from halfwave.domains.domain import Domain
 from halfwave.domains.naming import NAMES, default_domain, domain_from_dict, domain_named, name_of, read_name
 from halfwave.domains.sphere import Sphere
+from halfwave.domains.symmetry import SYMMETRIES, check_symmetries, moved
 from halfwave.domains.torus import Torus
 
 __all__ = [
     "NAMES",
+    "SYMMETRIES",
     "Box",
     "Cloud",
     "Domain",
     "Sphere",
     "Torus",
+    "check_symmetries",
     "default_domain",
     "domain_from_dict",
     "domain_named",
+    "moved",
     "name_of",
     "read_name",
 ]

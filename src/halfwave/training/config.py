@@ -64,7 +64,11 @@ class TrainConfig(BaseModel):
     """Samples of one batch, over all devices."""
     learning_rate: float = Field(2e-3, gt=0)
     weight_decay: float = Field(1e-4, ge=0)
-    scheduler: Literal["cosine", "constant"] = "cosine"
+    scheduler: Literal["cosine", "one-cycle", "constant"] = "cosine"
+    """Of the learning rate: a cosine down to zero; the same after a rise over the first 30% of updates; or none."""
+    augment: tuple[str, ...] = ()
+    """Symmetries of the problem by which each training sample is moved at random: translations (along periodic axes),
+    reflections (and swapped axes). All channels must be scalars, and the equation must have them."""
     loss: Literal["l2", "h1"] = "l2"
     """Relative L2 or H1; on point clouds L2 alone."""
     normalise: bool = True
