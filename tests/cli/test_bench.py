@@ -5,7 +5,7 @@ import json
 import pytest
 
 from halfwave.commands import bench
-from halfwave.measure.bench_cases import CASES, BenchCase, build_batch, build_ours, build_peer
+from halfwave.measure.bench_cases import BENCH_CASES, BenchCase, build_batch, build_ours, build_peer
 
 SMALL_KERNELS = {
     "in_gno_radius": 0.4,
@@ -25,7 +25,7 @@ MODELS = (
 
 @pytest.fixture(autouse=True)
 def _tiny_cases(monkeypatch):
-    monkeypatch.setattr(bench, "CASES", TINY)
+    monkeypatch.setattr(bench, "BENCH_CASES", TINY)
 
 
 def test_bench_writes_ratios(command, tmp_path):
@@ -53,14 +53,14 @@ def test_both_models_of_a_case_are_of_one_size_and_answer_one_batch(case):
 
 
 def test_bench_measures_models_of_every_kind(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(bench, "CASES", MODELS)
+    monkeypatch.setattr(bench, "BENCH_CASES", MODELS)
     out = tmp_path / "bench.json"
     code, _, err = command("bench", "--out", out, "--policies", "mixed", "--rounds", 1)
     assert code == 0, err
     rows = json.loads(out.read_text())["cases"]
     assert [row["case"] for row in rows] == ["sfno-tiny", "gino-tiny"]
     assert all(row["ratio"] > 0 and row["peer_activation_bytes"] > 0 for row in rows)
-    assert {"sfno-256x512", "gino-32"} <= {case.name for case in CASES}
+    assert {"sfno-256x512", "gino-32"} <= {case.name for case in BENCH_CASES}
 
 
 def test_bench_refuses_what_it_does_not_know(fails):

@@ -11,8 +11,7 @@ from rich.table import Table
 from halfwave.commands.common import log_console, results_console
 from halfwave.errors import UsageError
 from halfwave.files import write_json
-from halfwave.measure.bench import Row, measure_rates, run_cases
-from halfwave.measure.bench_cases import CASES
+from halfwave.measure import BENCH_CASES, BenchRow, measure_rates, run_cases
 from halfwave.numerics import describe_cpu
 from halfwave.precision import NAMES
 from halfwave.tables import build_table
@@ -34,7 +33,7 @@ class Bench:
     """Where the figures go."""
 
     def run(self) -> None:
-        names = [case.name for case in CASES]
+        names = [case.name for case in BENCH_CASES]
         for name in self.cases:
             if name not in names:
                 raise UsageError(f"unknown case {name!r}: expected one of {', '.join(names)}")
@@ -43,13 +42,13 @@ class Bench:
                 raise UsageError(f"unknown precision {policy!r}: expected one of {', '.join(NAMES)}")
         if self.rounds < 1:
             raise UsageError(f"--rounds must be at least 1, got {self.rounds}")
-        chosen = [case for case in CASES if not self.cases or case.name in self.cases]
+        chosen = [case for case in BENCH_CASES if not self.cases or case.name in self.cases]
         log = log_console()
         rates = measure_rates()
         log.print(
             f"{describe_cpu()}; products at {rates.fp32 / 1e9:.0f} (fp32) and {rates.bf16 / 1e9:.0f} (bf16) GFLOP/s"
         )
-        rows: list[Row] = []
+        rows: list[BenchRow] = []
         for found in run_cases(chosen, self.policies, self.compile, self.rounds, rates):
             rows += found
             log.print(f"{found[0].case}: done, {len({row.case for row in rows})} of {len(chosen)}")
@@ -57,12 +56,12 @@ class Bench:
             write_json(self.out, self._record(rows, asdict(rates)))
         results_console().print(bench_table(rows))
 
-    def _record(self, rows: list[Row], rates: dict[str, float]) -> dict[str, object]:
+    def _record(self, rows: list[BenchRow], rates: dict[str, float]) -> dict[str, object]:
         machine = {"cpu": describe_cpu(), "torch": torch.__version__, "rates": rates}
         return {"machine": machine, "rounds": self.rounds, "cases": [row.to_dict() for row in rows]}
 
 
-def bench_table(rows: list[Row]) -> Table:
+def bench_table(rows: list[BenchRow]) -> Table:
     """Ratios to the peer: time above 1 and memory below 1 are in our favour."""
     cells = [
         (

@@ -16,7 +16,7 @@ from halfwave.data import Dataset, build_generator, open_dataset
 from halfwave.files import make_directory, write_json, written_aside
 from halfwave.numerics import core_count, describe_cpu
 from halfwave.recipes import Recipe, get_recipe
-from halfwave.report.demo import write_fields_figure, write_page
+from halfwave.report import write_fields_figure, write_page
 from halfwave.tables import build_table
 from halfwave.training import RunResult, TrainConfig, compare_steps, load, train
 

@@ -12,12 +12,20 @@ from tyro.conf import Positional
 from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.display import progress_of
 from halfwave.errors import InputError
-from halfwave.experiments.experiment import SCALES, Experiment, Scale, check_scale
-from halfwave.experiments.plan import plan_trainings
-from halfwave.experiments.registry import experiment_names, get_experiment
-from halfwave.experiments.results import Results, read_results
-from halfwave.experiments.runner import run, summarise
-from halfwave.report.summary import Summary, text_of
+from halfwave.experiments import (
+    SCALES,
+    Experiment,
+    Results,
+    Scale,
+    check_scale,
+    experiment_names,
+    get_experiment,
+    plan_trainings,
+    read_results,
+    run,
+    summarise,
+)
+from halfwave.report import Summary, text_of
 from halfwave.tables import build_table
 
 ALL = "all"

@@ -1,5 +1,7 @@
 """What did it cost: live bytes, clocks, the values that passed; profiles and the benchmark are modules of their own."""
 
+from halfwave.measure.bench import PEER, BenchRow, measure_rates, run_cases
+from halfwave.measure.bench_cases import BENCH_CASES, BenchCase, build_peer
 from halfwave.measure.clocks import (
     best_seconds,
     median_seconds,
@@ -10,6 +12,8 @@ from halfwave.measure.clocks import (
 )
 from halfwave.measure.heap import keep_freed_blocks
 from halfwave.measure.live_bytes import LiveBytes, storage_bytes
+from halfwave.measure.profile import profile_step
+from halfwave.measure.profile_times import PROFILE_PARTS
 from halfwave.measure.ranges import RangeMonitor
 from halfwave.measure.step import (
     StepMeasure,
@@ -22,15 +26,24 @@ from halfwave.measure.step import (
 )
 
 __all__ = [
+    "BENCH_CASES",
+    "PEER",
+    "PROFILE_PARTS",
+    "BenchCase",
+    "BenchRow",
     "LiveBytes",
     "RangeMonitor",
     "StepMeasure",
     "TrainingStep",
     "best_seconds",
+    "build_peer",
     "keep_freed_blocks",
     "measure",
+    "measure_rates",
     "measure_step",
     "median_seconds",
+    "profile_step",
+    "run_cases",
     "samples_per_second",
     "seconds_of",
     "storage_bytes",

@@ -24,7 +24,7 @@ PEER = "neuraloperator"
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """One measured figure beside the peer's; `ratio` is the peer's time over ours."""
 
     case: str
@@ -66,7 +66,7 @@ def measure_rates() -> MachineRates:
 
 def run_cases(
     cases: Sequence[BenchCase], policies: Sequence[str], compiled: bool, rounds: int, rates: MachineRates
-) -> Iterator[list[Row]]:
+) -> Iterator[list[BenchRow]]:
     """The rows of each case, as they are measured."""
     for case in cases:
         yield _run_case(case, policies, compiled, rounds, rates)
@@ -82,7 +82,9 @@ class _Contender:
     batch: tuple[Tensor, ...]
 
 
-def _run_case(case: BenchCase, policies: Sequence[str], compiled: bool, rounds: int, rates: MachineRates) -> list[Row]:
+def _run_case(
+    case: BenchCase, policies: Sequence[str], compiled: bool, rounds: int, rates: MachineRates
+) -> list[BenchRow]:
     torch.manual_seed(0)
     ours, peer = _contender(case, build_ours(case), fused=True), _contender(case, build_peer(case), fused=False)
     steps: dict[str, Callable[[], object]] = {PEER: peer.step}
@@ -105,10 +107,10 @@ def _run_case(case: BenchCase, policies: Sequence[str], compiled: bool, rounds: 
     ]
 
 
-def _row(case: BenchCase, label: str, seconds: dict[str, float], memory: dict[str, int], roofline: float) -> Row:
+def _row(case: BenchCase, label: str, seconds: dict[str, float], memory: dict[str, int], roofline: float) -> BenchRow:
     policy, mode = label.split()
     held = memory.get(label)
-    return Row(
+    return BenchRow(
         case=case.name,
         policy=policy,
         mode=mode,

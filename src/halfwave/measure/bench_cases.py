@@ -35,7 +35,7 @@ class BenchCase:
     points: int = 0
 
 
-CASES = (
+BENCH_CASES = (
     BenchCase("conv-128x128", "conv", (128, 128), (64, 64), 64, 8),
     BenchCase("step-1024", "step", (1024,), (64,), 64, 16),
     BenchCase("step-64x64", "step", (64, 64), (32, 32), 64, 8),

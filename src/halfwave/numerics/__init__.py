@@ -1,6 +1,5 @@
 """Number formats and rounding: what a float can hold."""
 
-from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
 from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
@@ -28,6 +27,7 @@ from halfwave.numerics.kernel import (
     without_autocast,
 )
 from halfwave.numerics.rounding import at_least_fp32, round_to
+from halfwave.numerics.stage_arithmetic import Arithmetic, arithmetic, arithmetic_of
 
 __all__ = [
     "FORMATS",

@@ -14,8 +14,7 @@ from halfwave.domains import read_name
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
-from halfwave.precision import BLOCKS, PRECISIONS, Policy, Schedule
-from halfwave.precision.stabilizers import check_stabilizer
+from halfwave.precision import BLOCKS, PRECISIONS, Policy, Schedule, check_stabilizer
 from halfwave.recipes import Recipe
 
 SCHEDULE = "schedule"

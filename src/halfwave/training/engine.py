@@ -18,9 +18,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from halfwave.measure import StepMeasure, measure
-from halfwave.models import set_precision
-from halfwave.models.recompute import recompute_blocks
-from halfwave.models.settling import settle_stabilizers, settled_stabilizers
+from halfwave.models import recompute_blocks, set_precision, settle_stabilizers, settled_stabilizers
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch
 from halfwave.training.clouds import Inputs

@@ -14,7 +14,7 @@ from torch import Tensor
 from halfwave.display import Display
 from halfwave.domains import moved
 from halfwave.measure import RangeMonitor, synchronize, take_allocator_peak
-from halfwave.models.settling import settle_for
+from halfwave.models import settle_for
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch, Samples, cut, epoch_order, share
 from halfwave.training.checkpointing import Keeper

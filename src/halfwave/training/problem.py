@@ -15,8 +15,7 @@ from halfwave.data import (
 )
 from halfwave.domains import check_symmetries
 from halfwave.errors import InputError
-from halfwave.models import GINO, MODELS, NeuralOperator, build_model
-from halfwave.models.graph_cache import GraphCache
+from halfwave.models import GINO, MODELS, GraphCache, NeuralOperator, build_model
 from halfwave.recipes import paper_setting
 from halfwave.training.batches import InMemory, Samples
 from halfwave.training.clouds import CloudSamples, find_features, fit_clouds
