@@ -10,8 +10,8 @@ Formats are a policy's business: an ambient autocast is off inside a kernel, in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -23,6 +23,8 @@ from halfwave.numerics.hardware import kind_of
 Operands = tuple[Any, ...]
 """Tensors, None where one is left out."""
 Gradients = Sequence["Tensor | None"]
+
+_plainly = False
 
 
 class Kernel(Protocol):
@@ -68,10 +70,21 @@ def run_linear(kernel: LinearKernel, x: Tensor) -> Tensor:
 
 
 def transformed() -> bool:
-    """True inside a transform of `torch.func` or a forward-mode derivative, which need the plain way."""
+    """True inside a transform of `torch.func` or a forward-mode derivative, which need the plain way, or `plainly`."""
     if torch.compiler.is_compiling():
         return False
-    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return _plainly or torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Within, every kernel takes the plain way: nothing is sliced, and no product is computed twice."""
+    global _plainly
+    before, _plainly = _plainly, True
+    try:
+        yield
+    finally:
+        _plainly = before
 
 
 def untransformed() -> AbstractContextManager[Any]:
