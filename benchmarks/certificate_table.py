@@ -2,10 +2,10 @@
 
     python benchmarks/certificate_table.py FOLDER [--samples 4] [--probes 2] [--split]
 
-FOLDER holds the runs of `trained_models.py`. For each model: its test error, the time of a certificate in training steps
-of the run's batch, and for each policy the predicted and the measured relative L2 error of the answer, their ratio over
-all samples, and the smallest and largest ratio of a single sample. Measured is the run under the policy against float64
-on the same inputs. `--split` prints which layers and stages the error comes from, in mixed bf16.
+FOLDER holds the runs of `trained_models.py`. For each model: its test error, the time of a certificate in training
+steps of the run's batch, and for each policy the predicted and the measured relative L2 error of the answer, their
+ratio over all samples, and the smallest and largest ratio of a single sample. Measured is the run under the policy
+against float64 on the same inputs. `--split` prints which layers and stages the error comes from, in mixed bf16.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from halfwave.certificates.observe import run_as
 from torch import Tensor, nn
 
 import halfwave as hw
 from halfwave.certificates import Sensitivities, sensitivities
-from halfwave.certificates.observe import run_as
 from halfwave.certificates.sensitivity import Sample, call
 from halfwave.numerics import cpu_multiplies
 from halfwave.precision import Policy

@@ -11,7 +11,7 @@ import torch
 import halfwave as hw
 from halfwave.certificates import plan_precision, precision
 from halfwave.certificates.data_error import FLOOR, estimate_data_error
-from halfwave.certificates.observe import run_as
+from halfwave.certificates.observing import run_as
 from halfwave.certificates.stages import stages_of
 from halfwave.data import Darcy, NavierStokes, Normalizer
 from halfwave.data.generator import sample_rng

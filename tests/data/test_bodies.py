@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from halfwave.data import Ahmed, Car, generate, open_point_dataset
-from halfwave.data.ahmed import RANGES, STANDARD, ahmed_body
+from halfwave.data.ahmed import RANGES, STANDARD_AHMED, ahmed_body
 from halfwave.data.body_flow import AIR_DENSITY, mesh_size, vertex_cp
 from halfwave.data.car import car_body
 from halfwave.data.lofted_body import full_mesh, half_mesh
@@ -37,7 +37,7 @@ def ahmed_geometry(index):
 
 
 def test_ahmed_body_has_the_standard_measures():
-    vertices = full_mesh(ahmed_body(**STANDARD).half_grid(80, 80)).vertices
+    vertices = full_mesh(ahmed_body(**STANDARD_AHMED).half_grid(80, 80)).vertices
     size = vertices.max(axis=0) - vertices.min(axis=0)
     np.testing.assert_allclose(size, [1.044, 0.389, 0.288], rtol=1e-6)
     assert vertices[:, 2].min() == pytest.approx(0.05)
@@ -68,7 +68,7 @@ def test_stagnation_at_the_nose_and_suction_on_the_roof():
 def test_finer_clouds_follow_the_panel_solution(monkeypatch):
     monkeypatch.setattr("halfwave.data.body_flow.PANEL_RINGS", 12)
     monkeypatch.setattr("halfwave.data.body_flow.PANEL_SEGMENTS", 16)
-    body = ahmed_body(**STANDARD)
+    body = ahmed_body(**STANDARD_AHMED)
     coarse, fine = vertex_cp(body, 12, 16), vertex_cp(body, 25, 32)
     assert fine.shape == (25 * 32 + 2,)
     np.testing.assert_allclose(fine[1:-1].reshape(25, 32)[1::2, ::2], coarse[1:-1].reshape(12, 16), atol=1e-12)
@@ -106,4 +106,4 @@ def test_bad_parameters_are_refused(build, word):
 
 def test_a_mesh_needs_enough_rings():
     with pytest.raises(InputError, match="3 segments"):
-        ahmed_body(**STANDARD).half_grid(10, 3)
+        ahmed_body(**STANDARD_AHMED).half_grid(10, 3)

@@ -9,10 +9,8 @@ from torch import Tensor
 
 from halfwave.certificates.norms import matrix_norms, vector_norm
 from halfwave.errors import InputError
-from halfwave.spectral import DenseWeight, FourierTransform, SpectralConv
-from halfwave.spectral.transform_plan import plan_transform
-from halfwave.theory import Bound, Pipeline, bound_block
-from halfwave.theory.pipeline import TransformName
+from halfwave.spectral import DenseWeight, FourierTransform, SpectralConv, plan_transform
+from halfwave.theory import Bound, Pipeline, TransformName, bound_block
 
 
 def pipeline_of(conv: SpectralConv, grid: tuple[int, ...], device: torch.device) -> Pipeline:

@@ -15,12 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.certificates.norms import largest_rms, matrix_norms, vector_norm
-from halfwave.certificates.observe import Observation
-from halfwave.models.block import FNOBlock, Skip
-from halfwave.models.embeddings import GridEmbedding
-from halfwave.models.nonlinearity import NONLINEARITIES
-from halfwave.models.pointwise import ChannelMLP
-from halfwave.models.trunk import GridOperator
+from halfwave.certificates.observing import Observation
+from halfwave.models import NONLINEARITIES, ChannelMLP, FNOBlock, GridEmbedding, GridOperator, Skip
 from halfwave.numerics import Arithmetic
 from halfwave.spectral import FourierTransform
 from halfwave.theory import Bound, Layer, bound_network, bound_pointwise, bound_rounding

@@ -13,13 +13,12 @@ from torch import Tensor, nn
 
 from halfwave.certificates.data_error import estimate_data_error
 from halfwave.certificates.norms import largest_rms
-from halfwave.certificates.observe import core_of, fno_blocks, observe, refuse_points, run_as
+from halfwave.certificates.observing import core_of, fno_blocks, observe, refuse_points, run_as
 from halfwave.certificates.precision_plan import Choice, PrecisionPlan, Refusal
 from halfwave.certificates.stages import Stage, layers_of, stages_of
 from halfwave.data import Dataset, Split, open_dataset
 from halfwave.errors import InputError
-from halfwave.models import NeuralOperator
-from halfwave.models.settling import trial_run
+from halfwave.models import NeuralOperator, trial_run
 from halfwave.numerics import FORMATS, Format, get_format, multiplies_natively
 from halfwave.precision import ROLES, Policy
 from halfwave.spectral import FourierTransform

@@ -14,7 +14,7 @@ from halfwave.files import write_json
 from halfwave.models import set_precision
 from halfwave.numerics import FORMATS
 from halfwave.precision import Policy
-from halfwave.spectral.cost import narrow_range
+from halfwave.spectral import narrow_range
 
 _WIDTH = 80
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from halfwave.certificates.certificate import BlockCertificate
 from halfwave.certificates.network_bound import GELU_ULPS
 from halfwave.certificates.norms import largest_rms
-from halfwave.certificates.observe import Runs, conv_of
+from halfwave.certificates.observing import Runs, conv_of
 from halfwave.precision import Resolved
-from halfwave.spectral.cost import narrow_range
+from halfwave.spectral import narrow_range
 
 CLOSE_TO_OVERFLOW = 0.25
 """Values past this share of a format's largest number are reported."""

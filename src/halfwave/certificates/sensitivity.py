@@ -32,7 +32,7 @@ from halfwave.errors import InputError
 from halfwave.models import set_precision
 from halfwave.models.base import names_in_operator
 from halfwave.models.settling import trial_run
-from halfwave.numerics import FORMATS, Arithmetic, Format, plain_kernels
+from halfwave.numerics import FORMATS, Arithmetic, Format, plainly
 from halfwave.precision import ROLES, Policy, PolicyModule, Resolved, as_policy
 from halfwave.spectral import SpectralConv
 
@@ -264,7 +264,7 @@ class _Run:
 def _record(tapped: _Tapped, sample: Sample, probes: int, signs: torch.Generator) -> _Run:
     """One sample: its answer, and as many backward passes as there are probes."""
     model = tapped.model
-    with recording(tapped.constants) as tape, plain_kernels(), trial_run(model), torch.enable_grad():
+    with recording(tapped.constants) as tape, plainly(), trial_run(model), torch.enable_grad():
         answer = call(model, sample, Tensor.double)
         size = answer.detach().norm()
         if not bool(size > 0):

@@ -18,16 +18,12 @@ from torch import Tensor, nn
 from halfwave.certificates.conv_bound import bound_conv, weight_norms
 from halfwave.certificates.network_bound import ConvolutionErrors, bound_block_output, bound_mlp, covers
 from halfwave.certificates.norms import largest_rms
-from halfwave.certificates.observe import Observation, observe, refuse_scaling
+from halfwave.certificates.observing import Observation, observe, refuse_scaling
 from halfwave.certificates.remarks import CLOSE_TO_OVERFLOW, MUCH_UNDERFLOW
-from halfwave.models import NeuralOperator
-from halfwave.models.block import FNOBlock
-from halfwave.models.pointwise import ChannelMLP
-from halfwave.models.settling import trial_run
+from halfwave.models import ChannelMLP, FNOBlock, NeuralOperator, trial_run
 from halfwave.numerics import Format, arithmetic, arithmetic_of, round_to
 from halfwave.precision import SPECTRAL_ROLES, Policy, PolicyModule, get_stabilizer
-from halfwave.spectral import FourierTransform, SpectralConv
-from halfwave.spectral.cost import narrow_range
+from halfwave.spectral import FourierTransform, SpectralConv, narrow_range
 
 
 @dataclass(frozen=True)

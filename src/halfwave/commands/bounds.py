@@ -19,7 +19,7 @@ from halfwave.data import open_dataset
 from halfwave.errors import InputError, UsageError
 from halfwave.files import write_json
 from halfwave.precision import Policy
-from halfwave.report.bounds import draw_bounds, is_result
+from halfwave.report import draw_bounds, is_result
 from halfwave.training import load, read_config
 
 _OF_A_COEFFICIENT = (

@@ -14,7 +14,7 @@ from halfwave.data.generator import Arrays, sample_rng
 from halfwave.data.lofted_body import LoftedBody
 from halfwave.domains import Cloud
 
-STANDARD = {"slant_angle": 25.0, "length": 1.044, "width": 0.389, "height": 0.288, "clearance": 0.05}
+STANDARD_AHMED = {"slant_angle": 25.0, "length": 1.044, "width": 0.389, "height": 0.288, "clearance": 0.05}
 """The body of Ahmed, Ramm and Faltin (1984): degrees and metres."""
 
 RANGES: dict[str, tuple[float, float]] = {

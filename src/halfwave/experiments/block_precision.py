@@ -9,7 +9,7 @@ from typing import Any
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.recipes import problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 # Forward, contraction, inverse: seconds per epoch, memory in MB, train error after 30 epochs on Darcy
 # flow (as printed; it is no relative error, the paper gives no unit).

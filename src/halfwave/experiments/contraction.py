@@ -12,9 +12,8 @@ from halfwave.experiments.cp_contraction import Block, CPContraction, block_of
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.measure import LiveBytes, take_turns
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
-from halfwave.spectral import ContractionPlan, execute
-from halfwave.spectral.plan import ComplexMode
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.spectral import ComplexMode, ContractionPlan, execute
 
 # Seconds of one contraction's forward pass, and MB of the whole training (seconds per epoch: 1730, 101.7, 92.59).
 PAPER = {"A": (0.178, 10310.0), "B": (0.0084, 5048.0), "C": (0.0076, 4832.0)}

@@ -11,11 +11,8 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.numerics import arithmetic_of, meta_as
 from halfwave.recipes import HALF, TITLES, paper_setting
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
-from halfwave.spectral import WeightSettings
-from halfwave.spectral.contraction_settings import ContractionSettings
-from halfwave.spectral.factorized import FactorizedWeight
-from halfwave.spectral.plan import Objective
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.spectral import ContractionSettings, FactorizedWeight, Objective, WeightSettings
 from halfwave.training import LiveBytes
 
 # MB of the whole training: with the memory-greedy path, and with opt_einsum's default.

@@ -11,7 +11,7 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.plan import count_step
 from halfwave.precision import Policy
 from halfwave.recipes import HALF, TITLES, problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 # MB of the whole training: weights and inputs in half, and inputs in full.
 PAPER = {"darcy": (7550.0, 8166.0), "navier-stokes": (4832.0, 9380.0)}

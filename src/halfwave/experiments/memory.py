@@ -9,9 +9,9 @@ from typing import Any
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, select
-from halfwave.planner.paper_memory import paper_peak
+from halfwave.planner import paper_peak
 from halfwave.recipes import PROBLEMS, TITLES, problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Value, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Value, Verdict
 
 METHODS = ("full", "amp", "half", "mixed")
 # The figure has no numbers. MB and percent saved, where other tables and the text print them.

@@ -16,7 +16,7 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import ROUNDED
 from halfwave.precision import get_stabilizer
 from halfwave.recipes import problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 # The paper shows the mean differences of amplitude and phase for tanh, as pictures without numbers.
 STABILIZERS = ("tanh", "hard-clip", "2-sigma-clip", "divide-10", "normalise")

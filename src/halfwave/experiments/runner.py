@@ -12,7 +12,7 @@ from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.experiments.results import Results, read_results
 from halfwave.numerics import on_threads
-from halfwave.report.summary import Summary
+from halfwave.report import Summary
 from halfwave.training import claimed, seed_all
 
 

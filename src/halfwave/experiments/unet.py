@@ -8,9 +8,9 @@ from typing import Any
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import SEEDS, deviation, errors_of, mean, select, with_deviation
-from halfwave.planner.paper_memory import paper_peak
+from halfwave.planner import paper_peak
 from halfwave.recipes import TITLES, UNET_PROBLEMS, problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 METHODS = {"FNO": ("full", "mixed"), "UNet": ("full", "amp")}
 LABELS = {

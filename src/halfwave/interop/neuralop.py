@@ -28,9 +28,7 @@ from halfwave.interop.peer_metadata import read_keys, read_metadata
 from halfwave.interop.peer_model import read_model
 from halfwave.interop.peer_modules import FNO_CLASS, GINO_CLASS, ancestor, check_modules
 from halfwave.interop.peer_settings import PeerSettings, refuse
-from halfwave.models import FNO, GINO, SFNO
-from halfwave.models.embeddings import GridEmbedding
-from halfwave.models.settling import settle_stabilizers
+from halfwave.models import FNO, GINO, SFNO, GridEmbedding, settle_stabilizers
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral import SphericalTransform
 

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.interop.neuralop_spectral import spectral_state
-from halfwave.models import FNO, GINO, SFNO
-from halfwave.models.block import FNOBlock, Skip
-from halfwave.models.pointwise import ChannelMLP
+from halfwave.models import FNO, GINO, SFNO, ChannelMLP, FNOBlock, Skip
 
 _GRAPH_KERNELS = ("gno_in", "gno_out")
 _GRAPH_MLP = "integral_transform.channel_mlp.fcs"

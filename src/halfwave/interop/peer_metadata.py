@@ -13,8 +13,7 @@ from torch import Tensor
 from halfwave.interop.neuralop_spectral import is_spherical
 from halfwave.interop.peer_modules import FNO_OPTIONS, FOURIER_CONV, SPHERE_CONV, qualified_name
 from halfwave.interop.peer_settings import PeerSettings, changing, check_padding, read_embedding, refuse
-from halfwave.models.nonlinearity import nonlinearity_name
-from halfwave.models.scaling import Factors, layer_factors
+from halfwave.models import Factors, layer_factors, nonlinearity_name
 
 _RECORD = ("_version", "args", "_name", "verbose")
 _CLASSES = ("FNO", "TFNO", "SFNO")

@@ -21,8 +21,7 @@ from halfwave.interop.peer_modules import (
     qualified_name,
 )
 from halfwave.interop.peer_settings import PeerSettings, changing, check_padding, read_embedding, refuse
-from halfwave.models.nonlinearity import nonlinearity_name
-from halfwave.models.scaling import Factors, layer_factors
+from halfwave.models import Factors, layer_factors, nonlinearity_name
 
 _NORMS = {GROUP_NORM: "group_norm", INSTANCE_NORM: "instance_norm"}
 _SKIPS = {LINEAR_SKIP: "linear", SOFT_GATING: "soft-gating", IDENTITY: "identity"}

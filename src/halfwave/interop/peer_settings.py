@@ -9,8 +9,8 @@ from typing import Any
 from torch import nn
 
 from halfwave.interop.peer_modules import GRIDS, ancestor
-from halfwave.models.scaling import Factors
-from halfwave.spectral.legendre import SphereGrid
+from halfwave.models import Factors
+from halfwave.spectral import SphereGrid
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from halfwave.models.recorded import recorded
 from halfwave.precision import Policy, PolicyModule, as_policy, warn_of
-from halfwave.spectral.fields import check_field
+from halfwave.spectral import check_field
 
 
 class NeuralOperator(PolicyModule):

@@ -31,8 +31,7 @@ from halfwave.models.pointwise import (
 )
 from halfwave.models.scaling import Factors, scaled_grid
 from halfwave.precision import Policy, as_policy
-from halfwave.spectral import SpectralConv
-from halfwave.spectral.resampling import resample
+from halfwave.spectral import SpectralConv, resample
 
 SkipName = Literal["linear", "identity", "soft-gating"]
 SKIPS = ("linear", "identity", "soft-gating", None)

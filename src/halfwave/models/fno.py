@@ -12,13 +12,18 @@ from halfwave.models.padding import PaddingMode, check_padding
 from halfwave.models.scaling import Factor, layer_factors
 from halfwave.models.trunk import GridOperator, TrunkSettings
 from halfwave.precision import Policy
-from halfwave.spectral import FourierTransform, WeightSettings
-from halfwave.spectral.contraction_settings import ContractionSettings
-from halfwave.spectral.factorized import Implementation
-from halfwave.spectral.modes import Layout, check_modes
-from halfwave.spectral.plan import ComplexMode, Objective
-from halfwave.spectral.ranks import Rank
-from halfwave.spectral.transform_plan import Backend
+from halfwave.spectral import (
+    Backend,
+    ComplexMode,
+    ContractionSettings,
+    FourierTransform,
+    Implementation,
+    Layout,
+    Objective,
+    Rank,
+    WeightSettings,
+    check_modes,
+)
 
 
 class FNO(GridOperator):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from halfwave.models.fno import FNO
-from halfwave.spectral.ranks import Rank
+from halfwave.spectral import Rank
 
 
 class TFNO(FNO):

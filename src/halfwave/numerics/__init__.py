@@ -1,6 +1,5 @@
 """Number formats and rounding: what a float can hold."""
 
-from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
 from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
@@ -21,7 +20,7 @@ from halfwave.numerics.kernel import (
     Kernel,
     LinearKernel,
     Operands,
-    plain_kernels,
+    plainly,
     recomputed_later,
     run_kernel,
     run_linear,
@@ -30,6 +29,7 @@ from halfwave.numerics.kernel import (
     without_autocast,
 )
 from halfwave.numerics.rounding import at_least_fp32, round_to
+from halfwave.numerics.stage_arithmetic import Arithmetic, arithmetic, arithmetic_of
 
 __all__ = [
     "FORMATS",
@@ -56,7 +56,7 @@ __all__ = [
     "multiplies_natively",
     "on_threads",
     "outside_the_compiler",
-    "plain_kernels",
+    "plainly",
     "recomputed_later",
     "register_format",
     "round_to",

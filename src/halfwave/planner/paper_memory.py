@@ -16,19 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data.ahmed import STANDARD, Ahmed, ahmed_body
-from halfwave.data.body_flow import mesh_size
-from halfwave.data.car import Car, car_body
-from halfwave.data.lofted_body import LoftedBody, full_mesh
+from halfwave.data import STANDARD_AHMED, Ahmed, Car, LoftedBody, ahmed_body, car_body, full_mesh, mesh_size
 from halfwave.errors import InputError
-from halfwave.models import build_model
-from halfwave.models.graph_cache import GraphCache
+from halfwave.models import GraphCache, build_model
 from halfwave.planner.memory import plan_memory
 from halfwave.planner.workload import Workload, recipe_workload
 from halfwave.precision import NAMES, Policy
 from halfwave.recipes import HALF, PROBLEMS, UNET_PROBLEMS, Recipe, get_recipe
-from halfwave.spectral.factorized import FactorizedWeight
-from halfwave.spectral.plan import ComplexMode, Objective
+from halfwave.spectral import ComplexMode, FactorizedWeight, Objective
 
 _MB = 10**6
 
@@ -256,7 +251,7 @@ def _body_inputs(recipe: Recipe, batch: int) -> dict[str, Any]:
 
 _BODIES: Mapping[str, Callable[[], LoftedBody]] = {
     Car.name: lambda: car_body(**Car().draw(0, "train", 0)),
-    Ahmed.name: lambda: ahmed_body(**STANDARD),
+    Ahmed.name: lambda: ahmed_body(**STANDARD_AHMED),
 }
 
 

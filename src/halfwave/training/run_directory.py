@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from halfwave.data.placement import Placement
+from halfwave.data import Placement
 from halfwave.errors import InputError
 from halfwave.files import locked, make_directory, read_json, remove_leftovers, write_json
 from halfwave.numerics import describe_cpu

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from halfwave.data import Normalizer
 from halfwave.errors import InputError
-from halfwave.models import MODELS, build_model, set_precision
-from halfwave.models.settling import settle_stabilizers, settled_stabilizers
+from halfwave.models import MODELS, build_model, set_precision, settle_stabilizers, settled_stabilizers
 from halfwave.precision import Policy
 from halfwave.training.clouds import CloudEncoder
 from halfwave.training.devices import like, whole

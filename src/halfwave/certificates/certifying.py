@@ -19,7 +19,7 @@ from halfwave.certificates.network_bound import (
     is_plain_chain,
 )
 from halfwave.certificates.norms import largest_rms, rms
-from halfwave.certificates.observe import (
+from halfwave.certificates.observing import (
     Runs,
     conv_of,
     core_of,
@@ -31,7 +31,7 @@ from halfwave.certificates.observe import (
 )
 from halfwave.certificates.remarks import concerns, notes
 from halfwave.errors import InputError
-from halfwave.models.block import FNOBlock
+from halfwave.models import FNOBlock
 from halfwave.precision import Policy, as_policy, get_stabilizer
 from halfwave.spectral import SpectralConv
 from halfwave.theory import Bound

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.errors import InputError
-from halfwave.models import NeuralOperator, set_precision
-from halfwave.models.block import FNOBlock
-from halfwave.models.settling import trial_run
+from halfwave.models import FNOBlock, NeuralOperator, set_precision, trial_run
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
 
