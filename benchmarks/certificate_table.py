@@ -20,12 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from halfwave.certificates.observe import run_as
-from torch import Tensor, nn
+from torch import nn
 
 import halfwave as hw
-from halfwave.certificates import Sensitivities, sensitivities
-from halfwave.certificates.sensitivity import Sample, call
+from halfwave.certificates import Sample, Sensitivities, measure_error, sensitivities
 from halfwave.numerics import cpu_multiplies
 from halfwave.precision import Policy
 from halfwave.training import CloudSamples, open_data, read_config
@@ -122,7 +120,7 @@ def _row(trained: Trained, found: Sensitivities, case: tuple[str, str, str]) -> 
     name, dtype, how = case
     policy = Policy.named(name, dtype)
     with _hardware(how):
-        predicted, measured = found.predict(policy), _measured(trained, policy)
+        predicted, measured = found.predict(policy), measure_error(trained.model, trained.samples, policy)
     ratio, each = float(predicted.mean() / measured.mean()), predicted / measured
     label = f"{name} {dtype} {how}"
     print(f"{label:28}{predicted.mean():11.2e}{measured.mean():11.2e}{ratio:7.2f}{each.min():7.2f} {each.max():6.2f}")
@@ -133,15 +131,6 @@ def _hardware(how: str) -> AbstractContextManager[None]:
     if how == "emulated":
         return nullcontext()
     return cpu_multiplies("bf16", "fp16") if how == _NATIVE else cpu_multiplies()
-
-
-@torch.no_grad()
-def _measured(trained: Trained, policy: Policy) -> Tensor:
-    under, exact = run_as(trained.model, policy), run_as(trained.model, Policy.uniform("fp64")).double()
-    pairs = [
-        (call(under, sample, Tensor.float).double(), call(exact, sample, Tensor.double)) for sample in trained.samples
-    ]
-    return torch.stack([(a - b).norm() / b.norm() for a, b in pairs])
 
 
 def _print_split(found: Sensitivities) -> None:

@@ -17,7 +17,7 @@ that sums inside products are in fp32 and do not count, and that errors are smal
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,19 +27,13 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.certificates.roundings import Holder, roundings, variances
+from halfwave.certificates.samples import Sample, Samples, call, each_sample
 from halfwave.certificates.taps import KNOWN_FORMATS, Constants, RoundingPoint, Tape, TappedArithmetic, recording
 from halfwave.errors import InputError
-from halfwave.models import set_precision
-from halfwave.models.base import names_in_operator
-from halfwave.models.settling import trial_run
+from halfwave.models import names_in_operator, set_precision, trial_run
 from halfwave.numerics import FORMATS, Arithmetic, Format, plainly
 from halfwave.precision import ROLES, Policy, PolicyModule, Resolved, as_policy
 from halfwave.spectral import SpectralConv
-
-Sample = Tensor | Sequence[Any] | Mapping[str, Any]
-"""What a model is called with for one sample: its input, its arguments, or its keyword arguments."""
-Samples = Tensor | Sequence[Sample]
-"""A batch (N, ...) of inputs, or samples one by one (a GINO's, say), each a batch of one."""
 
 PROBES = 2
 _PRIOR = 2.0  # samples' worth of the belief that known errors are as good as independent
@@ -161,7 +155,7 @@ def sensitivities(
     signs = torch.Generator().manual_seed(0) if generator is None else generator
     tapped = _tapped_copy(model, policy)
     with torch.compiler.set_stance("force_eager"):  # a compiled graph has no taps
-        runs = [_record(tapped, sample, probes, signs) for sample in _each(x)]
+        runs = [_record(tapped, sample, probes, signs) for sample in each_sample(x)]
     if not runs:
         raise InputError("there is no sample: a certificate needs at least one")
     return _collect(tapped, runs, probes)
@@ -227,32 +221,6 @@ class _Backends:
     def __call__(self, arith: Arithmetic) -> bool:
         backend: str = self.transform.plan(self.grid, arith, self.device).backend
         return backend == "fft"
-
-
-def _each(x: Samples) -> Iterator[Sample]:
-    """The samples, one by one."""
-    if isinstance(x, Tensor):
-        if not bool(x.isfinite().all()):
-            raise InputError("x holds inf or nan: there is nothing to certify")
-        return iter(x.split(1))
-    return iter(x)
-
-
-def call(model: nn.Module, sample: Sample, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """The model's answer to a sample whose real numbers are changed beforehand."""
-
-    def changed(value: Any) -> Any:
-        return change(value) if isinstance(value, Tensor) and value.is_floating_point() else value
-
-    if isinstance(sample, Tensor):
-        answer = model(changed(sample))
-    elif isinstance(sample, Mapping):
-        answer = model(**{key: changed(value) for key, value in sample.items()})
-    else:
-        answer = model(*(changed(value) for value in sample))
-    if not isinstance(answer, Tensor):
-        raise InputError(f"the model answered with a {type(answer).__name__}: a certificate needs one tensor")
-    return answer
 
 
 @dataclass(frozen=True)
