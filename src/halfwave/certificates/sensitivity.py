@@ -31,7 +31,7 @@ from halfwave.certificates.samples import Sample, Samples, call, each_sample
 from halfwave.certificates.taps import KNOWN_FORMATS, Constants, RoundingPoint, Tape, TappedArithmetic, recording
 from halfwave.errors import InputError
 from halfwave.models import names_in_operator, set_precision, trial_run
-from halfwave.numerics import FORMATS, Arithmetic, plainly
+from halfwave.numerics import FORMATS, Arithmetic, Format, plainly
 from halfwave.precision import ROLES, Policy, PolicyModule, Resolved, as_policy
 from halfwave.spectral import SpectralConv
 
@@ -48,7 +48,7 @@ class Sensitivities:
         points: where the model can round.
         holders: its layers by name.
         squares: (points, N, binades), mean over probes of Σ g² by binade of the value.
-        largest: (points, N), the largest modulus.
+        largest, sizes: (points, N), the largest modulus, and how many numbers.
         aligned: (points, N, probes, ways), Σ g δ of known values in each known format, native and wide; 0 elsewhere.
         spread: (points, N, ways), mean over probes of Σ g² δ² of known values.
         curvature: of the answer: a first-order change of relative size p has one of about curvature p² with it.
@@ -58,9 +58,11 @@ class Sensitivities:
     holders: Mapping[str, Holder]
     squares: Tensor
     largest: Tensor
+    sizes: Tensor
     aligned: Tensor
     spread: Tensor
     curvature: float
+    _tables: dict[Format, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     def predict(self, policy: str | Policy) -> Tensor:
         """The expected relative L2 error of each answer (N,) under a policy; inf where a value overflows."""
@@ -101,11 +103,14 @@ class Sensitivities:
         if rounding is None:
             return torch.zeros(self.squares.shape[1], dtype=torch.float64)
         way = self._way(number, rounding)
-        if way is None:
-            expected = self.squares[number] @ variances(rounding.format)
-        else:
-            expected = alignment * self.spread[number, :, way]
+        expected = self._computed(rounding.format)[number] if way is None else alignment * self.spread[number, :, way]
         return expected.masked_fill(self.largest[number] > rounding.format.largest, math.inf)
+
+    def _computed(self, format: Format) -> Tensor:
+        """(points, N): the squares of all points in a format, for values that are not known beforehand."""
+        if format not in self._tables:
+            self._tables[format] = self.squares @ variances(format)
+        return self._tables[format]
 
     def _alignment(self, found: Sequence[Rounding | None]) -> float:
         """E (Σ g·δ)² over Σ g²δ², all known errors together: pooled over samples and probes, as each has its own signs.
@@ -269,6 +274,7 @@ def _collect(tapped: _Tapped, tapes: Sequence[Tape], probes: int, curvature: flo
         tapped.holders,
         torch.stack([torch.stack(tape.squares) for tape in tapes], dim=1) / probes,
         torch.tensor([tape.largest for tape in tapes], dtype=torch.float64).T,
+        torch.tensor([tape.sizes for tape in tapes], dtype=torch.float64).T,
         torch.stack(aligned, dim=1),
         torch.stack([torch.stack(tape.spread) for tape in tapes], dim=1) / probes,
         curvature,

@@ -60,6 +60,7 @@ class Tape:
         points: in the order of the run.
         squares: of each point, Σ g² by the binade of z, summed over probes.
         largest: of each point, max |z|.
+        sizes: of each point, how many numbers it is.
         aligned: of each known point, a row for each probe: Σ g δ with δ = q(z) - z in every known format, native (or
             emulated) and then wide.
         spread: of each known point, Σ g² δ² in the same order, summed over probes.
@@ -69,6 +70,7 @@ class Tape:
     points: list[RoundingPoint] = field(default_factory=list)
     squares: list[Tensor] = field(default_factory=list)
     largest: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     aligned: list[list[Tensor]] = field(default_factory=list)
     spread: list[Tensor] = field(default_factory=list)
     constants: Constants = field(default_factory=dict)
@@ -81,6 +83,7 @@ class Tape:
         self.points.append(RoundingPoint(module, role, kind, known, after))
         self.squares.append(torch.zeros(BINADES, dtype=torch.float64))
         seen = value.detach()[part]
+        self.sizes.append(seen.numel())
         self.largest.append(float(torch.linalg.vector_norm(seen, torch.inf)) if seen.numel() else 0.0)
         self.aligned.append([])
         self.spread.append(torch.zeros(2 * len(KNOWN_FORMATS), dtype=torch.float64))
