@@ -41,15 +41,21 @@ def read_planning_data(data: Data, count: int, held_out: int) -> PlanningData:
         tested = opened.test[: min(held_out, len(opened.test))]
         train = opened.train[: min(count, len(opened.train))][0]
         return PlanningData(_checked(train), _checked(tested[0]), tested[1])
-    if isinstance(data, Split):
-        x, y = data[: min(count + held_out, len(data))]
-    elif isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
-        x, y = data
-    else:
-        return _cut(_checked(data), None, count, held_out)
+    pair = data[: min(count + held_out, len(data))] if isinstance(data, Split) else _pair(data)
+    if pair is None:
+        return _cut(_checked(data), None, count, held_out)  # type: ignore[arg-type]
+    x, y = pair
     if len(x) != len(y):
         raise InputError(f"{len(x)} inputs and {len(y)} targets: expected as many")
     return _cut(_checked(x), y, count, held_out)
+
+
+def _pair(data: object) -> tuple[Tensor, Tensor] | None:
+    """Inputs and targets: a tuple of two tensors, as a list of tensors is samples."""
+    if isinstance(data, tuple) and len(data) == 2:
+        x, y = data
+        return (x, y) if isinstance(x, Tensor) and isinstance(y, Tensor) else None
+    return None
 
 
 def _checked(x: Samples) -> list[Sample]:
