@@ -162,7 +162,7 @@ class _Planner:
         return self._plan(formats, budget, source)
 
     def _cheaper(self, problem: Knapsack, formats: Formats, budget: float) -> Formats:
-        """Where the estimate was strict: single changes that save bytes and hold as measured, the largest saving first."""
+        """Where the estimate was strict: changes that save bytes and hold as measured, the largest saving first."""
         refused: list[Formats] = []
         for _ in range(_TRIALS):
             paid = problem.cost(formats)
