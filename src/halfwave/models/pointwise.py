@@ -29,6 +29,10 @@ SLICE_ELEMENTS = 1 << 18
 # 1 12.3 MB in one and 10.5 in two, which take 8% longer.
 SMALL_SLICE_ELEMENTS = 1 << 16
 
+# A field of up to two megabytes is not cut at all, and its intermediates are kept: making them again would take more time
+# than it saves in memory traffic, and what they take is nothing beside the weights of such a model.
+WHOLE_ELEMENTS = 1 << 19
+
 # Points of one matrix product where several threads share the work: MKL on 2 cores takes a batch of such products in
 # three quarters of the time of one wide product (64 x 64 x 8192: 0.56 against 0.75 ms), which it divides badly.
 PIECE_POINTS = 1024
@@ -45,13 +49,22 @@ class Pointwise:
 def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
     """The network in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
     if kind_of(fields[0].device) == "cpu" and not torch.compiler.is_compiling():
-        return run_kernel(_InSlices(network, arith), *fields, *parameters)
+        kernel = _InSlices(network, arith)
+        if _widest(fields, parameters) <= WHOLE_ELEMENTS:
+            return kernel.plain(*fields, *parameters)
+        return run_kernel(kernel, *fields, *parameters)
     flat = _flat(fields)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         out = checkpoint(_whole, network, arith, *flat, *parameters, use_reentrant=False)
     else:
         out = _whole(network, arith, *flat, *parameters)
     return out.view(*out.shape[:2], *fields[0].shape[2:])
+
+
+def _widest(fields: Sequence[Tensor], parameters: Sequence[Tensor]) -> int:
+    """Elements of the largest value of a chain: its points times its most channels."""
+    channels = max(*(field.shape[1] for field in fields), *(p.shape[0] for p in parameters), 1)
+    return fields[0].numel() // max(fields[0].shape[1], 1) * channels
 
 
 def _whole(network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tensor:
