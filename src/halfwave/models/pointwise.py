@@ -29,8 +29,8 @@ SLICE_ELEMENTS = 1 << 18
 # 1 12.3 MB in one and 10.5 in two, which take 8% longer.
 SMALL_SLICE_ELEMENTS = 1 << 16
 
-# A field of up to two megabytes is not cut at all, and its intermediates are kept: making them again would take more time
-# than it saves in memory traffic, and what they take is nothing beside the weights of such a model.
+# A field of up to two megabytes is not cut at all, and its intermediates are kept: making them again would take more
+# time than it saves in memory traffic, and what they take is nothing beside the weights of such a model.
 WHOLE_ELEMENTS = 1 << 19
 
 # Points of one matrix product where several threads share the work: MKL on 2 cores takes a batch of such products in
