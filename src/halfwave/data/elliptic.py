@@ -13,7 +13,7 @@ from torch import Tensor
 from halfwave.errors import InputError
 
 # Below this many interior nodes a side a sine transform as a matrix product is faster than scipy's DST-I, whose FFT has
-# length 2(n + 1): 254 = 2 x 127 for a 128-node grid (0.25 against 1.6 ms, one core).
+# length 2(n + 1), which may have a large prime factor: 254 = 2 x 127 for a 128-node grid.
 _MATRIX_TRANSFORM_LIMIT = 200
 
 

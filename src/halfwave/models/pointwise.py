@@ -20,17 +20,15 @@ from halfwave.models.nonlinearity import nonlinearity_name
 from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, run_kernel, thread_count
 from halfwave.precision import Policy, PolicyModule, as_policy
 
-# Grid points times channels of one slice: one megabyte a tensor in fp32. Measured on 2 cores, a training step of FNO
-# 64x64, 32 channels, batch 32 in mixed precision: 0.75 s with half of it, 0.63 with this, 0.66 with twice, which takes
-# 13% more activations.
+# Grid points times channels of one slice: one megabyte a tensor in fp32. Smaller slices are more calls; larger ones
+# leave the cache and keep more at once.
 SLICE_ELEMENTS = 1 << 18
-# A field smaller than a few such slices would be one slice, and save nothing: it is cut in four, down to this size.
-# FNO 64x64, 32 channels: for batch 4 34.5 MB of activations in one slice and 27.6 in four, in the same time; for batch
-# 1 12.3 MB in one and 10.5 in two, which take 8% longer.
+# A field smaller than a few such slices would be one slice, and save nothing: it is cut in four, down to this size,
+# below which the calls would show.
 SMALL_SLICE_ELEMENTS = 1 << 16
 
-# Points of one matrix product where several threads share the work: MKL on 2 cores takes a batch of such products in
-# three quarters of the time of one wide product (64 x 64 x 8192: 0.56 against 0.75 ms), which it divides badly.
+# Points of one matrix product where several threads share the work: MKL divides a batch of such products well among
+# them, and one wide product badly.
 PIECE_POINTS = 1024
 
 
