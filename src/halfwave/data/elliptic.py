@@ -35,13 +35,6 @@ def solve_elliptic(a: np.ndarray, f: np.ndarray, *, tolerance: float = 1e-10) ->
     return np.pad(solution.numpy(), 1)
 
 
-def relative_residual(a: np.ndarray, f: np.ndarray, u: np.ndarray) -> float:
-    """|f - A u| / |f| of the discrete problem that `solve_elliptic` solves."""
-    rhs = torch.from_numpy(np.ascontiguousarray(_interior(f), dtype=np.float64))
-    inner = torch.from_numpy(np.ascontiguousarray(_interior(u), dtype=np.float64))
-    return float(torch.linalg.vector_norm(rhs - _Operator(a).apply(inner)) / torch.linalg.vector_norm(rhs))
-
-
 def _check(a: np.ndarray, f: np.ndarray) -> None:
     if a.shape != f.shape or a.ndim not in (1, 2, 3) or len(set(a.shape)) != 1 or a.shape[0] < 3:
         raise InputError(

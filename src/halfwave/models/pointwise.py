@@ -46,13 +46,13 @@ def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[T
         return run_kernel(_InSlices(network, arith), *fields, *parameters)
     flat = _flat(fields)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        out = checkpoint(_whole, network, arith, *flat, *parameters, use_reentrant=False)
+        out = checkpoint(apply_whole, network, arith, *flat, *parameters, use_reentrant=False)
     else:
-        out = _whole(network, arith, *flat, *parameters)
+        out = apply_whole(network, arith, *flat, *parameters)
     return out.view(*out.shape[:2], *fields[0].shape[2:])
 
 
-def _whole(network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tensor:
+def apply_whole(network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tensor:
     """One piece: for accelerators (with checkpointing) and for the compiler, which fuses and recomputes by itself."""
     n_fields = len(network.fields)
     run = Run(network.steps, arith, [arith.load(p) for p in tensors[n_fields:]])
@@ -68,7 +68,7 @@ class _InSlices:
 
     def plain(self, *tensors: Tensor) -> Tensor:
         n_fields = len(self.network.fields)
-        out = _whole(self.network, self.arith, *_flat(tensors[:n_fields]), *tensors[n_fields:])
+        out = apply_whole(self.network, self.arith, *_flat(tensors[:n_fields]), *tensors[n_fields:])
         return out.reshape(*out.shape[:2], *tensors[0].shape[2:])
 
     def forward(self, *tensors: Tensor) -> Tensor:
