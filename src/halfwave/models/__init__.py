@@ -9,7 +9,7 @@ from typing import Any
 from halfwave.models.base import NeuralOperator, set_precision
 from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
-from halfwave.models.fno import FNO
+from halfwave.models.fno import FNO, TFNO
 from halfwave.models.gino import GINO
 from halfwave.models.graph_cache import GraphCache, PreparedGraphs
 from halfwave.models.mollifiers import MOLLIFIERS
@@ -20,7 +20,6 @@ from halfwave.models.recompute import blocks_of, recompute_blocks
 from halfwave.models.scaling import Factors, layer_factors
 from halfwave.models.settling import settle_for, settle_stabilizers, settled_stabilizers, trial_run
 from halfwave.models.sfno import SFNO
-from halfwave.models.tfno import TFNO
 from halfwave.models.trunk import GridOperator
 from halfwave.models.unet import UNet
 

@@ -75,11 +75,6 @@ def _shape(size: int, count: int, last: bool) -> tuple[int, int]:
     return (size, 2 * count) if last else (2 * count, 2 * size)
 
 
-def cached_bytes() -> int:
-    """Bytes that the cache holds now."""
-    return _CACHE.held
-
-
 def last_axis_weights(axis: AxisModes, weighting: Weighting) -> Tensor:
     """w_k of the last axis in float64, shape (K,): 1/N, or how many frequencies k stands for (itself and -k)."""
     if weighting == "mean":
