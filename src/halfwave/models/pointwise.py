@@ -13,11 +13,10 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from halfwave.models.chain import Activate, ChainStep, Drop, Mix, Run, Workspace
 from halfwave.models.nonlinearity import nonlinearity_name
-from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, run_kernel, thread_count
+from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, recomputed_later, run_kernel, thread_count
 from halfwave.precision import Policy, PolicyModule, as_policy
 
 # Grid points times channels of one slice: one megabyte a tensor in fp32. Smaller slices are more calls; larger ones
@@ -53,7 +52,7 @@ def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[T
         return run_kernel(kernel, *fields, *parameters)
     flat = _flat(fields)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        out = checkpoint(apply_whole, network, arith, *flat, *parameters, use_reentrant=False)
+        out = recomputed_later(apply_whole, network, arith, *flat, *parameters)
     else:
         out = apply_whole(network, arith, *flat, *parameters)
     return out.view(*out.shape[:2], *fields[0].shape[2:])

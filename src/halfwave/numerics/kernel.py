@@ -10,13 +10,14 @@ Formats are a policy's business: an ambient autocast is off inside a kernel, in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.utils.checkpoint import checkpoint
 
 from halfwave.numerics.hardware import kind_of
 
@@ -55,7 +56,7 @@ class LinearKernel(Protocol):
 
 def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
     """The kernel on these operands, differentiable any number of times."""
-    if transformed() or _empty(tensors[0]):
+    if _takes_plain_way() or _empty(tensors[0]):
         return kernel.plain(*tensors)
     result: Tensor = _Lean.apply(kernel, *tensors)
     return result
@@ -63,22 +64,34 @@ def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
 
 def run_linear(kernel: LinearKernel, x: Tensor) -> Tensor:
     """The linear kernel on `x`, differentiable any number of times."""
-    if transformed():
+    if _takes_plain_way():
         return kernel.plain(x)
     result: Tensor = _Linear.apply(kernel, x)
     return result
 
 
+def recomputed_later(function: Callable[..., Tensor], *tensors: Any) -> Tensor:
+    """The function's result, of which the backward pass makes the intermediates again; not within `plainly`."""
+    if _plainly:
+        return function(*tensors)
+    result: Tensor = checkpoint(function, *tensors, use_reentrant=False)
+    return result
+
+
 def transformed() -> bool:
-    """True inside a transform of `torch.func` or a forward-mode derivative, which need the plain way, or `plainly`."""
+    """True inside a transform of `torch.func` or a forward-mode derivative, which need the plain way."""
     if torch.compiler.is_compiling():
         return False
-    return _plainly or torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def _takes_plain_way() -> bool:
+    return transformed() or (_plainly and not torch.compiler.is_compiling())
 
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Within, every kernel takes the plain way: nothing is sliced, and no product is computed twice."""
+    """Within, every kernel takes the plain way: nothing is sliced, recomputed or hidden from autograd."""
     global _plainly
     before, _plainly = _plainly, True
     try:
