@@ -15,6 +15,7 @@ from halfwave.certificates.grid_error import GridError, estimate_grid_errors
 from halfwave.certificates.observe import Observation, core_of, observe
 from halfwave.certificates.precision import plan_precision
 from halfwave.certificates.precision_plan import Choice, PrecisionPlan
+from halfwave.certificates.sensitivity import Samples, Sensitivities, predict_error, sensitivities
 
 __all__ = [
     "Certificate",
@@ -27,6 +28,8 @@ __all__ = [
     "Observation",
     "PrecisionPlan",
     "TestErrors",
+    "Samples",
+    "Sensitivities",
     "certify",
     "change_of_error",
     "conformal_bound",
@@ -35,4 +38,6 @@ __all__ = [
     "interval_of_mean",
     "observe",
     "plan_precision",
+    "predict_error",
+    "sensitivities",
 ]

@@ -13,11 +13,10 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from halfwave.models.chain import Activate, ChainStep, Drop, Mix, Run, Workspace
 from halfwave.models.nonlinearity import nonlinearity_name
-from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, run_kernel, thread_count
+from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, recomputed_later, run_kernel, thread_count
 from halfwave.precision import Policy, PolicyModule, as_policy
 
 # Grid points times channels of one slice: one megabyte a tensor in fp32. Measured on 2 cores, a training step of FNO
@@ -48,7 +47,7 @@ def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[T
         return run_kernel(_InSlices(network, arith), *fields, *parameters)
     flat = _flat(fields)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        out = checkpoint(_whole, network, arith, *flat, *parameters, use_reentrant=False)
+        out = recomputed_later(_whole, network, arith, *flat, *parameters)
     else:
         out = _whole(network, arith, *flat, *parameters)
     return out.view(*out.shape[:2], *fields[0].shape[2:])

@@ -10,19 +10,23 @@ Formats are a policy's business: an ambient autocast is off inside a kernel, in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.utils.checkpoint import checkpoint
 
 from halfwave.numerics.hardware import kind_of
 
 Operands = tuple[Any, ...]
 """Tensors, None where one is left out."""
 Gradients = Sequence["Tensor | None"]
+
+_PLAIN: ContextVar[bool] = ContextVar("halfwave_plain_kernels", default=False)
 
 
 class Kernel(Protocol):
@@ -53,7 +57,7 @@ class LinearKernel(Protocol):
 
 def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
     """The kernel on these operands, differentiable any number of times."""
-    if transformed() or _empty(tensors[0]):
+    if transformed() or _plainly() or _empty(tensors[0]):
         return kernel.plain(*tensors)
     result: Tensor = _Lean.apply(kernel, *tensors)
     return result
@@ -61,10 +65,32 @@ def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
 
 def run_linear(kernel: LinearKernel, x: Tensor) -> Tensor:
     """The linear kernel on `x`, differentiable any number of times."""
-    if transformed():
+    if transformed() or _plainly():
         return kernel.plain(x)
     result: Tensor = _Linear.apply(kernel, x)
     return result
+
+
+@contextmanager
+def plain_kernels() -> Iterator[None]:
+    """Within, kernels run the plain way in one piece, so that autograd sees every value on the way."""
+    token = _PLAIN.set(True)
+    try:
+        yield
+    finally:
+        _PLAIN.reset(token)
+
+
+def recomputed_later(function: Callable[..., Tensor], *tensors: Any) -> Tensor:
+    """The function's result, of which the backward pass makes the intermediates again; not inside `plain_kernels`."""
+    if _plainly():
+        return function(*tensors)
+    result: Tensor = checkpoint(function, *tensors, use_reentrant=False)
+    return result
+
+
+def _plainly() -> bool:
+    return not torch.compiler.is_compiling() and _PLAIN.get()
 
 
 def transformed() -> bool:
