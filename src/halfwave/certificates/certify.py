@@ -28,7 +28,7 @@ from halfwave.certificates.finite_sample import change_of_error, check_alpha
 from halfwave.certificates.norms import rms
 from halfwave.certificates.observe import Versions, core_of, observe, run_as
 from halfwave.certificates.remarks import concerns, notes
-from halfwave.certificates.resolution import compare_with_grid
+from halfwave.certificates.resolution import Rounding, compare_with_grid
 from halfwave.certificates.sensitivity import sensitivities
 from halfwave.errors import InputError
 from halfwave.models import NeuralOperator
@@ -73,11 +73,10 @@ def certify(
     models = Versions.of(core, next(parts(inside)), chosen)
     looks = [_look(models, part) for part in parts(inside)]
     convolutions = tuple(joined(same) for same in zip(*(look.convolutions for look in looks), strict=True))
-    predicted = sensitivities(core, inside, policy=chosen)
-    measured = torch.cat([look.measured for look in looks])
-    resolution = compare_with_grid(
-        models, inside, chosen, measured, grid_samples, None if finer is None else core_of(model, finer)[1]
-    )
+    adjoint = sensitivities(core, inside, policy=chosen)
+    predicted, measured = adjoint.predict(chosen), torch.cat([look.measured for look in looks])
+    fine = None if finer is None else core_of(model, finer.detach().float())[1]
+    resolution = compare_with_grid(models, inside, Rounding(chosen, predicted, measured), grid_samples, fine)
     bounds = [look.answer_bound for look in looks if look.answer_bound is not None]
     answer_bound = torch.cat(bounds) if len(bounds) == len(looks) else None
     return Certificate(
@@ -85,8 +84,8 @@ def certify(
         model=type(core).__name__,
         alpha=alpha,
         grid=tuple(inside.shape[2:]) if isinstance(inside, Tensor) else None,
-        predicted_error=predicted.predict(chosen),
-        predicted_upper=predicted.upper(chosen, 1 - alpha),
+        predicted_error=predicted,
+        predicted_upper=adjoint.upper(chosen, 1 - alpha),
         measured_error=measured,
         fp32_error=torch.cat([look.fp32 for look in looks]),
         answer_bound=answer_bound,

@@ -20,9 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from halfwave.domains import Domain
+from halfwave.models.settling import trial_run
 
 Operator = Callable[[Tensor], Tensor]
 
@@ -30,6 +31,8 @@ SMALLEST = 16
 """Points a side below which the grids m/2 and m/4 say nothing."""
 SLOWEST = 0.8
 """A data error that falls by less than this from grid to grid is not seen to converge."""
+FLOOR = 2.0**-21
+"""Data are fp32 numbers: what their own rounding does falls at no rate, and nothing below it can be told."""
 SAFETY = 2.0
 """What the rate seen may be wrong by: the data's part is multiplied, and what is left of b divided, by this."""
 MARGIN = 1.25
@@ -67,11 +70,12 @@ def estimate_grid_errors(
     """The errors of the grid of `x` (N, C, *grid) and of two or three coarser ones, finest first.
 
     Args:
-        model: the exact one (float64), from fields to fields on the same grid.
+        model: the exact one, from fields to fields on the same grid, in float64.
         x: inputs; each side has at least SMALLEST points.
         domain: where they live: how they are interpolated.
         finer: the same inputs on a finer grid, where the user has them: the data's part is then measured as well.
     """
+    x, finer = x.double(), None if finer is None else finer.double()
     rows = [_of_sample(model, x[n : n + 1], domain, None if finer is None else finer[n : n + 1]) for n in range(len(x))]
     return tuple(_stacked(level) for level in zip(*rows, strict=True))
 
@@ -104,7 +108,7 @@ def _around(grid: tuple[int, ...], seen: float, rest: GridError) -> GridError:
     spread = float(rest.high)
     # The distance is a fact whatever the reference; only a reference as far off as the distance could explain it away.
     low = max(seen - spread, 0.0) if math.isfinite(spread) else seen / SAFETY
-    return GridError(grid, torch.tensor([low]), torch.tensor([seen]), torch.tensor([seen + spread]))
+    return _one(grid, low, seen, seen + spread)
 
 
 def _own_error(answers: _Answers, x: Tensor) -> GridError:
@@ -123,7 +127,12 @@ def _own_error(answers: _Answers, x: Tensor) -> GridError:
     kept = min(1.0, total_half / b_half) if b_half > 0 else 0.0
     low = max(b - rest - SAFETY * i, b * kept / SAFETY)
     high = MARGIN * (b + rest + SAFETY * i)
-    return GridError(grid, *(torch.tensor([value]) for value in (low, _between(low, math.hypot(b, i), high), high)))
+    return _one(grid, low, _between(low, math.hypot(b, i), high), high)
+
+
+def _one(grid: tuple[int, ...], *figures: float) -> GridError:
+    """Of one sample."""
+    return GridError(grid, *(torch.tensor([figure], dtype=torch.float64) for figure in figures))
 
 
 def _data_part(answers: _Answers, x: Tensor, coarse: tuple[int, ...]) -> float:
@@ -135,8 +144,8 @@ def _data_part(answers: _Answers, x: Tensor, coarse: tuple[int, ...]) -> float:
 
 def _extrapolated(fine: float, coarse: float) -> float:
     """e (r + r^2 + ...) with r = e/e', the errors of a grid and of one of half as many points; infinite for r near 1."""
-    if fine == 0:
-        return 0.0
+    if fine <= FLOOR:
+        return fine
     rate = fine / coarse if coarse > 0 else math.inf
     return fine * rate / (1 - rate) if rate < SLOWEST else math.inf
 
@@ -155,17 +164,22 @@ class _Answers:
 
     def __call__(self, x: Tensor) -> Tensor:
         if id(x) not in self._seen:
-            with torch.no_grad():
-                self._seen[id(x)] = (x, self.model(x).double())  # the field too: its id must stay its own
+            self._seen[id(x)] = (x, self._run(x))  # the field too: its id must stay its own
         return self._seen[id(x)][1]
+
+    @torch.no_grad()
+    def _run(self, x: Tensor) -> Tensor:
+        if not isinstance(self.model, nn.Module):
+            return self.model(x)
+        with trial_run(self.model):
+            return self.model(x)
 
     def refined(self, x: Tensor) -> Tensor:
         """f_2m(I x)."""
         key = -id(x)
         if key not in self._seen:
             double = tuple(2 * side for side in x.shape[2:])
-            with torch.no_grad():
-                self._seen[key] = (x, self.model(self.domain.resample(x, double)).double())
+            self._seen[key] = (x, self._run(self.domain.resample(x, double)))
         return self._seen[key][1]
 
     def distance(self, one: Tensor, other: Tensor) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from halfwave.certificates.answers import Inputs, relative_errors
@@ -20,6 +19,9 @@ from halfwave.precision import Policy
 from halfwave.spectral import FourierTransform, SphericalTransform
 
 Limit = Literal["grid", "rounding", "cannot tell"]
+
+PREDICTED = 2
+"""Samples whose rounding error is predicted on a coarser grid."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,20 @@ class Resolution:
         }
 
 
+@dataclass(frozen=True)
+class Rounding:
+    """What the policy does on the grid of the inputs: errors of each sample, predicted and measured."""
+
+    policy: Policy
+    predicted: Tensor
+    measured: Tensor
+
+
 def compare_with_grid(
-    models: Versions, x: Inputs, policy: Policy, measured: Tensor, samples: int, finer: Tensor | None
+    models: Versions, x: Inputs, rounding: Rounding, samples: int, finer: Tensor | None
 ) -> Resolution:
     """On the first `samples`, or as many as `finer` has."""
+    measured = rounding.measured
     count = min(samples, len(x)) if finer is None else min(len(finer), len(x))
     domain = _domain(models.exact, x) if count else "it was not asked for"
     if isinstance(domain, str) or not isinstance(x, Tensor):
@@ -79,19 +91,25 @@ def compare_with_grid(
         return Resolution(None, measured[:0], None, None, str(domain))
     fields = x[:count]
     finer = None if finer is None else _checked(finer[:count], fields)
-    errors = estimate_grid_errors(lambda field: observe(models.exact, field, []).output, fields, domain, finer)
-    levels = [_level(models, domain.resample(fields, error.grid), policy, error) for error in errors]
-    curves = Curves(tuple(reversed(levels)))
+    errors = estimate_grid_errors(models.exact, fields, domain, finer)
+    own = _level(errors[0], rounding.predicted[:count], measured[:count])
+    coarse = [_coarse_level(models, domain.resample(fields, e.grid), rounding.policy, e) for e in errors[1:]]
+    curves = Curves((*reversed(coarse), own))
     found = find_crossover(curves)
     crossover, reason = (None, found) if isinstance(found, str) else (found, "")
     return Resolution(errors[0], measured[:count], curves, crossover, reason)
 
 
-def _level(models: Versions, x: Tensor, policy: Policy, error: GridError) -> Level:
+def _coarse_level(models: Versions, x: Tensor, policy: Policy, error: GridError) -> Level:
     chosen, exact = (observe(model, x, []).output for model in (models.chosen, models.exact))
-    predicted = predict_error(models.chosen, x, policy)
-    figures = (error.low, error.value, error.high, predicted, relative_errors(chosen, exact, x))
-    return Level(error.side, *(float(torch.as_tensor(figure).mean()) for figure in figures))
+    # Rounding hardly depends on the grid, and little on the sample.
+    predicted = predict_error(models.chosen, x[:PREDICTED], policy)
+    return _level(error, predicted, relative_errors(chosen, exact, x))
+
+
+def _level(error: GridError, predicted: Tensor, measured: Tensor) -> Level:
+    figures = (error.low, error.value, error.high, predicted, measured)
+    return Level(error.side, *(float(figure.mean()) for figure in figures))
 
 
 def _domain(model: nn.Module, x: Inputs) -> Domain | str:
