@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from halfwave.errors import InputError
 
 Arguments = Mapping[str, Any]
+Part = Tensor | Arguments
+"""What a model is called with: some fields, or the keyword arguments of one cloud."""
 Inputs = Tensor | list[Arguments]
 
 TOGETHER = 8
@@ -66,7 +68,7 @@ def call(model: nn.Module, x: Any) -> Tensor:
     return answer
 
 
-def parts(x: Inputs, size: int = TOGETHER) -> Iterator[Tensor | Arguments]:
+def parts(x: Inputs, size: int = TOGETHER) -> Iterator[Part]:
     """A few fields at a time, or one cloud."""
     if not isinstance(x, Tensor):
         yield from x
@@ -85,13 +87,13 @@ def check_inputs(x: Inputs) -> None:
             raise InputError("x holds inf or nan: there is nothing to certify")
 
 
-def norms(answer: Tensor, x: Tensor | Arguments) -> Tensor:
+def norms(answer: Tensor, x: Part) -> Tensor:
     """The l2 norm of each sample of the answer to `x`, in float64: (N,) of fields, (1,) of a cloud."""
     wide = answer.detach().double()
     return wide.flatten(1).norm(dim=1) if isinstance(x, Tensor) else wide.norm().reshape(1)
 
 
-def relative_errors(answer: Tensor, reference: Tensor, x: Tensor | Arguments) -> Tensor:
+def relative_errors(answer: Tensor, reference: Tensor, x: Part) -> Tensor:
     """||answer - reference|| / ||reference|| of each sample; inf where it is not finite, absolute where that is 0."""
     return ratio(norms(answer.double() - reference.double(), x), norms(reference, x))
 

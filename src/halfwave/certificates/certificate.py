@@ -134,7 +134,7 @@ class Certificate:
     def _comparison(self) -> str:
         own, limits = self.resolution.own, self.resolution.limits
         if own is None or limits is None:
-            return ""
+            return f"It is not compared with a grid's error: {self.no_crossover}."
         if limits == "grid":
             return (
                 f"The grid costs at least {_percent(own.low.mean())}, more than rounding in every sample compared: "
@@ -189,14 +189,17 @@ class Certificate:
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         """What a person asks, and the answer."""
-        yield "Rounding moves an answer by", f"{_percent(self.measured_error.mean())} (worst {_worst(self.measured_error)})"
+        yield (
+            "Rounding moves an answer by",
+            f"{_percent(self.measured_error.mean())} (worst {_worst(self.measured_error)})",
+        )
         yield "  predicted without running it", f"{_percent(self.predicted_error.mean())} (estimate)"
-        yield "  fp32 would move it by", _percent(self.fp32_error.mean())
+        yield "  full precision (fp32) moves it by", _percent(self.fp32_error.mean())
         yield f"{_often(self.alpha)} new inputs stay below", self._conformal_text()
         if self.test_errors is not None:
             yield from _test_rows(self.test_errors)
         yield from self._grid_rows()
-        yield "Guaranteed for one convolution", self._guarantee()
+        yield "One layer's transforms can round by", self._guarantee()
 
     def _conformal_text(self) -> str:
         bound = self.conformal()
@@ -218,10 +221,10 @@ class Certificate:
         bounds = [conv.guaranteed for conv in self.convolutions]
         known = [bound for bound in bounds if bound is not None]
         if not known or len(known) < len(bounds):
-            return "none: no theorem covers this model's layers" if bounds else "none: it has no spectral one"
-        word = "at most" if "guaranteed bound" in self.kinds else "an estimate:"
+            return "no guarantee: no theorem covers them" if bounds else "no guarantee: it has none"
+        word = "guaranteed" if "guaranteed bound" in self.kinds else "an estimate"
         measured = max(float(conv.measured.max()) for conv in self.convolutions)
-        return f"{word} {_percent(max(float(b.max()) for b in known))} (measured {_percent(measured)})"
+        return f"at most {_percent(max(float(b.max()) for b in known))}, {word} (seen {_percent(measured)})"
 
     @property
     def _name(self) -> str:
@@ -244,7 +247,9 @@ def _test_rows(errors: TestErrors) -> Iterator[tuple[str, str]]:
 
 def _grid_text(crossover: Crossover) -> str:
     high = f"to {crossover.high:.0f}" if math.isfinite(crossover.high) and crossover.high < 1e6 else "or more"
-    return f"{crossover.m:.0f} (from {crossover.low:.0f} {high})" if crossover.m < 1e6 else f"{crossover.low:.0f} or more"
+    return (
+        f"{crossover.m:.0f} (from {crossover.low:.0f} {high})" if crossover.m < 1e6 else f"{crossover.low:.0f} or more"
+    )
 
 
 def _plain(value: Any) -> Any:

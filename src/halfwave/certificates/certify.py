@@ -1,4 +1,4 @@
-"""certify: what a precision policy does to the answers of a model, predicted, measured and bounded, and whether it matters."""
+"""certify: what a precision policy does to the answers of a model, and whether that matters."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.certificates.answers import (
-    Arguments,
     Inputs,
+    Part,
     as_inputs,
     check_inputs,
     norms,
@@ -131,7 +131,7 @@ class _Look:
     exact: Tensor
 
 
-def _look(models: Versions, x: Tensor | Arguments) -> _Look:
+def _look(models: Versions, x: Part) -> _Look:
     chosen, exact, full = (observe(model, x) for model in (models.chosen, models.exact, models.full))
     convolutions, bound = certify_convolutions(models, chosen, exact)
     return _Look(
@@ -180,7 +180,7 @@ def _dressed(model: nn.Module, core: nn.Module, x: Any, answer: Tensor) -> Tenso
 @contextmanager
 def _answering(core: nn.Module, answer: Tensor) -> Iterator[None]:
     """Within, the operator gives this answer to everything."""
-    core.forward = lambda *_, **__: answer  # type: ignore[method-assign]
+    core.forward = lambda *_, **__: answer
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""ConvolutionCertificate: one spectral convolution of a model, its measured error beside what no rounding can exceed."""
+"""ConvolutionCertificate: the error of one spectral convolution beside what no rounding can exceed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class ConvolutionCertificate:
         stabilizer: what acts on its input before the transform.
         measured: its answer under the policy against float64 on the input that it really got.
         guaranteed: the bound on `measured`, of each sample by itself; None where no theorem covers the layer.
-        bound: that of the sample with the largest input, in absolute terms, with its theorem and assumptions. Where an
-            assumption is not known to hold on this device it says so (`bound.guaranteed`), and the bound is an estimate.
+        bound: that of the sample with the largest input, in absolute terms, with its theorem and assumptions. Where one
+            of them is not known to hold on this device, `bound.guaranteed` is False and the bound an estimate.
         output_error: the whole block's answer against the float64 model's, all layers so far.
         output_bound: valid and loose bounds on `output_error`; None where there are none.
         grid: of its input.

@@ -1,8 +1,8 @@
 """What a few inputs say of all others: statements with a probability, for every model and without any theory of it.
 
-Two of them. `conformal_bound` holds for the next input if it comes from where the calibration inputs came from (they are
-exchangeable), whatever the distribution. `interval_of_mean` holds for the mean over all inputs if no value leaves a
-range that has to be assumed; it is how the change of a test error is known from pairs (the same input in half and full).
+Two of them. `conformal_bound` holds for the next input if it comes from where the calibration inputs came from (they
+are exchangeable), whatever the distribution. `interval_of_mean` holds for the mean over all inputs if no value leaves a
+range that has to be assumed: the change of a test error is known by it, from the same inputs in half and in full.
 """
 
 from __future__ import annotations

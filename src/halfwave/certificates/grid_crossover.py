@@ -22,6 +22,8 @@ Values = NDArray[np.float64]
 SLOWEST_FALL = 0.2
 """D has to fall at least as m^-0.2 over the grids seen, or no crossing can be told."""
 FEWEST_GRIDS = 3
+UNSURE = 1.1
+"""A rounding error is known to this factor at best."""
 LONGEST = 1e4
 """An interval over more than four decades of grids says nothing."""
 
@@ -87,11 +89,12 @@ def find_crossover(curves: Curves) -> Crossover | str:
     sides = f"{curves.sides[0]:.0f} to {curves.sides[-1]:.0f} points a side"
     if curves.order < SLOWEST_FALL:
         return f"the grid's error does not fall on grids of {sides}"
-    # How far the prediction is off where it was measured; never taken for exact.
-    off = max(1.25, float(np.max(np.exp(np.abs(np.log(curves.of("measured") / rounding))))))
+    # Between what was predicted and what was seen, and never taken for exact.
+    seen = curves.of("measured")
+    most, least = np.maximum(rounding, seen) * UNSURE, np.minimum(rounding, seen) / UNSURE
     middle = _cross(curves, errors, rounding, curves.law)
-    low = _cross(curves, np.maximum(curves.of("grid_low"), 1e-300), rounding * off, "exponential")
-    high = _cross(curves, curves.of("grid_high"), rounding / off, "power")
+    low = _cross(curves, np.maximum(curves.of("grid_low"), 1e-300), most, "exponential")
+    high = _cross(curves, curves.of("grid_high"), least, "power")
     found = Crossover(middle, min(low, middle), max(high, middle))
     if not math.isfinite(middle) or found.high > LONGEST * found.low:
         return f"the errors on grids of {sides} do not tell where they would be equal"

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -98,16 +98,18 @@ def _of_sample(model: Operator, x: Tensor, domain: Domain, finer: Tensor | None)
     found = [own]
     for coarse in coarser_grids(grid):
         seen = answers.distance(answers(domain.resample(x, coarse)), reference)
-        # The reference is off by the error of its own grid, at most.
-        found.append(_around(coarse, seen, own))
+        # The reference is off by the error of its own grid, at most; and no grid is better than a finer one.
+        level = _around(coarse, seen, own)
+        found.append(replace(level, low=torch.maximum(level.low, own.low)))
     return found
 
 
 def _around(grid: tuple[int, ...], seen: float, rest: GridError) -> GridError:
     """An error that was measured against a grid which has the error `rest` itself."""
     spread = float(rest.high)
-    # The distance is a fact whatever the reference; only a reference as far off as the distance could explain it away.
-    low = max(seen - spread, 0.0) if math.isfinite(spread) else seen / SAFETY
+    # A reference that is likely twice as close as what was seen leaves half of that at least.
+    likely = seen / SAFETY if float(rest.value) <= seen / SAFETY else 0.0
+    low = max(seen - spread, likely, 0.0)
     return _one(grid, low, seen, seen + spread)
 
 
@@ -143,7 +145,7 @@ def _data_part(answers: _Answers, x: Tensor, coarse: tuple[int, ...]) -> float:
 
 
 def _extrapolated(fine: float, coarse: float) -> float:
-    """e (r + r^2 + ...) with r = e/e', the errors of a grid and of one of half as many points; infinite for r near 1."""
+    """e (r + r^2 + ...), r = e/e' the errors of a grid and of one with half as many points; infinite for r near 1."""
     if fine <= FLOOR:
         return fine
     rate = fine / coarse if coarse > 0 else math.inf

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from halfwave.certificates.answers import Inputs, as_inputs, call
+from halfwave.certificates.answers import Part, as_inputs, call
 from halfwave.errors import InputError
 from halfwave.models import NeuralOperator, set_precision
 from halfwave.models.block import FNOBlock
@@ -49,7 +49,7 @@ class Versions:
     full: nn.Module
 
     @classmethod
-    def of(cls, model: nn.Module, x: Inputs, policy: Policy) -> Versions:
+    def of(cls, model: nn.Module, x: Part, policy: Policy) -> Versions:
         """`x` is run once: a stabilizer is chosen when a layer computes."""
         chosen = run_as(model, policy)
         observe(chosen, x, [])
@@ -92,7 +92,7 @@ def core_of(model: nn.Module, x: Any) -> tuple[nn.Module, Any]:
     found = [module for module in model.modules() if isinstance(module, NeuralOperator)]
     if not found or found[0] is model:
         return model, as_inputs(x)
-    seen: list[Inputs] = []
+    seen: list[Part] = []
 
     def keep(_: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         seen.append(args[0].detach() if args else options)
@@ -116,7 +116,7 @@ def run_as(model: nn.Module, policy: Policy, stabilizers: dict[str, str] | None 
 
 
 @torch.no_grad()
-def observe(model: nn.Module, x: Inputs, names: Sequence[str] | None = None) -> Observation:
+def observe(model: nn.Module, x: Part, names: Sequence[str] | None = None) -> Observation:
     """Run the model on `x` and keep what went in and out of the modules `names`; by default blocks and outer layers."""
     seen = Observation(x)
     if isinstance(x, Tensor):

@@ -122,7 +122,9 @@ def _domain(model: nn.Module, x: Inputs) -> Domain | str:
     if any(block.factors and set(block.factors) != {1} for block in fno_blocks(model).values()):
         return "a block has a resolution_scaling_factor: inputs and answers are not on one grid"
     if min(x.shape[2:]) < SMALLEST:
-        return f"a grid of {' x '.join(map(str, x.shape[2:]))} is too coarse to be compared with half and a quarter of it"
+        return (
+            f"a grid of {' x '.join(map(str, x.shape[2:]))} is too coarse to be compared with half and a quarter of it"
+        )
     if isinstance(model.transform, SphericalTransform):
         return Sphere("equiangular" if model.transform.grid == "equiangular" else "legendre-gauss")
     assert isinstance(model.transform, FourierTransform)
