@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.interop.neuralop_gino import is_neuralop_gino, read_gino
-from halfwave.interop.neuralop_names import fno_blocks, export_weights, freeze, load_weights
+from halfwave.interop.neuralop_names import export_weights, fno_blocks, freeze, load_weights
 from halfwave.interop.neuralop_spectral import (
     complex_weights,
     paired_weights,
