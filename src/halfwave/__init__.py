@@ -19,6 +19,7 @@ from halfwave.spectral import SpectralConv
 if TYPE_CHECKING:
     from halfwave import certificates, data, interop, measure, planner, theory, training
     from halfwave.certificates import certify
+    from halfwave.measure import keep_freed_blocks
     from halfwave.training import load, save
 
 try:
@@ -32,6 +33,7 @@ _LATER = {
     "certify": "halfwave.certificates",
     "data": "halfwave.data",
     "interop": "halfwave.interop",
+    "keep_freed_blocks": "halfwave.measure",
     "measure": "halfwave.measure",
     "planner": "halfwave.planner",
     "theory": "halfwave.theory",
@@ -61,6 +63,7 @@ __all__ = [
     "certify",
     "data",
     "interop",
+    "keep_freed_blocks",
     "load",
     "measure",
     "models",

@@ -5,6 +5,8 @@ from halfwave.certificates.certifying import certify
 from halfwave.certificates.observing import Observation, core_of, observe
 from halfwave.certificates.precision import plan_precision
 from halfwave.certificates.precision_plan import Choice, PrecisionPlan
+from halfwave.certificates.samples import Sample, Samples, measure_error
+from halfwave.certificates.sensitivity import Sensitivities, predict_error, sensitivities
 
 __all__ = [
     "BlockCertificate",
@@ -12,8 +14,14 @@ __all__ = [
     "Choice",
     "Observation",
     "PrecisionPlan",
+    "Sample",
+    "Samples",
+    "Sensitivities",
     "certify",
     "core_of",
+    "measure_error",
     "observe",
     "plan_precision",
+    "predict_error",
+    "sensitivities",
 ]

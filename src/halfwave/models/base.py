@@ -96,7 +96,7 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
         if isinstance(module, NeuralOperator):
             for part in (chosen, *(own for _, own in chosen.layers)):
                 module.check_policy(part)
-    holders = {m: name for m, name in _names_in_operator(model).items() if isinstance(m, PolicyModule)}
+    holders = {m: name for m, name in names_in_operator(model).items() if isinstance(m, PolicyModule)}
     if not holders:
         raise ValueError(f"{type(model).__name__} has no layer that honours a precision policy")
     for layer, _ in chosen.layers:
@@ -121,7 +121,7 @@ def _layers(model: nn.Module) -> Iterator[PolicyModule]:
     return (m for m in model.modules() if isinstance(m, PolicyModule) and not isinstance(m, NeuralOperator))
 
 
-def _names_in_operator(model: nn.Module) -> dict[nn.Module, str]:
+def names_in_operator(model: nn.Module) -> dict[nn.Module, str]:
     """Each module with its name in the outermost neural operator around it, or in `model` where there is none."""
     operators = [name for name, module in model.named_modules() if isinstance(module, NeuralOperator)]
     names = {}

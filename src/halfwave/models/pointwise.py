@@ -13,11 +13,10 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from halfwave.models.chain import Activate, ChainStep, Drop, Mix, Run, Workspace
 from halfwave.models.nonlinearity import nonlinearity_name
-from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, run_kernel, thread_count
+from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, recomputed_later, run_kernel, thread_count
 from halfwave.precision import Policy, PolicyModule, as_policy
 
 # Grid points times channels of one slice: one megabyte a tensor in fp32. Smaller slices are more calls; larger ones
@@ -26,6 +25,10 @@ SLICE_ELEMENTS = 1 << 18
 # A field smaller than a few such slices would be one slice, and save nothing: it is cut in four, down to this size,
 # below which the calls would show.
 SMALL_SLICE_ELEMENTS = 1 << 16
+
+# A field of up to two megabytes is not cut at all, and its intermediates are kept: making them again would take more
+# time than it saves in memory traffic, and what they take is nothing beside the weights of such a model.
+WHOLE_ELEMENTS = 1 << 19
 
 # Points of one matrix product where several threads share the work: MKL divides a batch of such products well among
 # them, and one wide product badly.
@@ -43,13 +46,22 @@ class Pointwise:
 def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
     """The network in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
     if kind_of(fields[0].device) == "cpu" and not torch.compiler.is_compiling():
-        return run_kernel(_InSlices(network, arith), *fields, *parameters)
+        kernel = _InSlices(network, arith)
+        if _widest(fields, parameters) <= WHOLE_ELEMENTS:
+            return kernel.plain(*fields, *parameters)
+        return run_kernel(kernel, *fields, *parameters)
     flat = _flat(fields)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        out = checkpoint(apply_whole, network, arith, *flat, *parameters, use_reentrant=False)
+        out = recomputed_later(apply_whole, network, arith, *flat, *parameters)
     else:
         out = apply_whole(network, arith, *flat, *parameters)
     return out.view(*out.shape[:2], *fields[0].shape[2:])
+
+
+def _widest(fields: Sequence[Tensor], parameters: Sequence[Tensor]) -> int:
+    """Elements of the largest value of a chain: its points times its most channels."""
+    channels = max(*(field.shape[1] for field in fields), *(p.shape[0] for p in parameters), 1)
+    return fields[0].numel() // max(fields[0].shape[1], 1) * channels
 
 
 def apply_whole(network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tensor:

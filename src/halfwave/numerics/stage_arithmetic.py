@@ -67,6 +67,18 @@ class Arithmetic:
         """
         return round_to(x, self.format) if self.format.emulated else x
 
+    def product(self, x: Tensor) -> Tensor:
+        """A product inside a fused step that no `settle` follows: what rounds it is the instruction, or nothing."""
+        return x
+
+    def cast(self, x: Tensor) -> Tensor:
+        """What an operator is about to convert to the dtype of storage, or has made in it."""
+        return x
+
+    def matrix(self, constant: Tensor) -> Tensor:
+        """What `constant` made, about to be multiplied with."""
+        return constant
+
     def constant(self, exact: Tensor, scale: float = 1.0) -> Tensor:
         """A float64 matrix with entries of size 1, rounded to the format and scaled, ready for products.
 

@@ -61,7 +61,8 @@ class _DenseContraction:
 
     def _blocks(self, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
         columns = _columns(weight, self.arith, self.weight_arith)
-        return _four_blocks(torch.bmm(_rows(self.arith.load(x)), columns), x.shape[2])
+        product = torch.bmm(_rows(self.arith.load(x)), columns)
+        return _four_blocks(self.arith.product(product), x.shape[2])
 
 
 def _input_gradient(g: Tensor, weight: Tensor, arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:

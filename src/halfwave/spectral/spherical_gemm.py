@@ -57,14 +57,14 @@ class SphericalPlan:
         """[cos | -sin], (W, 2M), see `matrices`; for fft how often each order counts, (M,)."""
         if self.backend == "gemm":
             modes = AxisModes(self.grid[1], 0, self.orders, 0)
-            return transform_matrix(modes, True, self.weighting, self.arith, self.device)
+            return self.arith.matrix(transform_matrix(modes, True, self.weighting, self.arith, self.device))
         return counted(self.orders, self.grid[1], self.arith.compute, self.device)
 
     @property
     def legendre(self) -> Tensor:
         """(M, L, H), see `legendre_matrix`: from its cache, which is bounded by bytes as this plan is not."""
         shape = (self.orders, self.degrees, self.grid[0])
-        return legendre_matrix(shape, self.kind, self.weighting, self.arith, self.device)
+        return self.arith.matrix(legendre_matrix(shape, self.kind, self.weighting, self.arith, self.device))
 
     def __str__(self) -> str:
         grid = "x".join(map(str, self.grid))

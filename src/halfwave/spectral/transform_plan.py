@@ -45,7 +45,7 @@ class TransformPlan:
         last = len(self.modes) - 1
         return tuple(
             [
-                transform_matrix(axis, i == last, self.weighting, self.arith, self.device)
+                self.arith.matrix(transform_matrix(axis, i == last, self.weighting, self.arith, self.device))
                 for i, axis in enumerate(self.modes)
             ]
         )
