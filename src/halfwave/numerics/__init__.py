@@ -1,5 +1,6 @@
 """Number formats and rounding: what a float can hold."""
 
+from halfwave.numerics.accumulation import Accumulation, accumulation, multiplied_in, weakest
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
@@ -31,6 +32,7 @@ from halfwave.numerics.rounding import at_least_fp32, round_to
 
 __all__ = [
     "FORMATS",
+    "Accumulation",
     "Arithmetic",
     "ByteCache",
     "Format",
@@ -38,6 +40,7 @@ __all__ = [
     "Kernel",
     "LinearKernel",
     "Operands",
+    "accumulation",
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
@@ -51,6 +54,7 @@ __all__ = [
     "kind_of",
     "memory_bytes",
     "meta_as",
+    "multiplied_in",
     "multiplies_natively",
     "on_threads",
     "outside_the_compiler",
@@ -61,5 +65,6 @@ __all__ = [
     "thread_count",
     "transformed",
     "untransformed",
+    "weakest",
     "without_autocast",
 ]

@@ -18,7 +18,7 @@ from halfwave.numerics import Format
 from halfwave.theory.bound import Bound, Number, all_known, read_number, upper
 from halfwave.theory.lattice import Integers, read_grid, require_powers_of_two
 from halfwave.theory.pipeline import ErrorState, Pipeline, cast
-from halfwave.theory.roundoff import holds, read_format
+from halfwave.theory.roundoff import holds, read_format, sum_growth
 from halfwave.theory.transforms import forward_transform, inverse_transform
 
 ROOT2 = math.sqrt(2.0)
@@ -86,7 +86,7 @@ def bound_block(
     product = _contract(spectrum, chosen, sizes, spectral, absolute)
     shifted = _add_bias(product, chosen, sizes, read_number("bias", bias))
     field = inverse_transform(shifted, chosen.back(), sizes.output_grid, sizes.modes, sizes.out_channels)
-    known = all_known(r2, ra, norm, bias)
+    known = all_known(r2, ra, norm, bias) and chosen.known
     return upper(
         field.error, f"B1 (spectral convolution, {chosen.transform})", _assumptions(chosen, sizes, norm), known
     )
@@ -116,15 +116,14 @@ def _contract(state: ErrorState, chosen: Pipeline, sizes: Sizes, r2: float, ra: 
     passes through the sums and differences that combine them with norm sqrt2.
     """
     target = read_format(chosen.contraction)
-    unit, accumulator = chosen.unit(target), chosen.accumulator(target)
-    wide = chosen.unit(accumulator)
+    unit, wide = chosen.unit(target), chosen.sum_unit(target)
     state = cast(state, target, chosen, 2 * sizes.kept * sizes.in_channels)
     relative, underflow = _weight_error(chosen, target)
     rounding = relative * ra + ROOT2 * underflow * math.sqrt(sizes.in_channels * sizes.out_channels)
     terms = 2 * sizes.in_channels
     moduli = ra * (1.0 + relative) + ROOT2 * underflow * math.sqrt(sizes.in_channels * sizes.out_channels)
-    sums = ROOT2 * terms * accumulator.unit_roundoff * moduli
-    lost = ROOT2 * terms * (wide.absolute + wide.per_addition) * math.sqrt(sizes.kept * sizes.out_channels)
+    sums = ROOT2 * sum_growth(chosen.accumulator(target), terms).excess * moduli
+    lost = ROOT2 * terms * wide.absolute * math.sqrt(sizes.kept * sizes.out_channels)
     relative_error, absolute_error = rounding + sums, lost
     if chosen.cast_every_step:
         relative_error += ROOT2 * unit.relative * (r2 + rounding + sums)
@@ -140,8 +139,8 @@ def _weight_error(chosen: Pipeline, target: Format) -> tuple[float, float]:
     relative, absolute = unit.relative, unit.absolute
     if not holds(target, weights):
         second = chosen.unit(target)
-        relative = (1.0 + relative) * (1.0 + second.relative) - 1.0
-        absolute = absolute * (1.0 + second.relative) + second.absolute
+        relative = (unit.growth * second.growth).excess
+        absolute = absolute * second.growth.factor + second.absolute
     return relative, absolute
 
 
@@ -150,10 +149,11 @@ def _add_bias(state: ErrorState, chosen: Pipeline, sizes: Sizes, bias: float) ->
     if bias == 0.0:
         return state
     units = [chosen.unit(read_format(name)) for name in (chosen.contraction, chosen.inverse)]
-    relative, absolute = max(u.relative for u in units), max(u.absolute + u.per_addition for u in units)
+    relative, absolute = max(u.relative for u in units), max(u.absolute for u in units)
     error = state.error + relative * bias + absolute * math.sqrt(sizes.out_channels)
     total = ErrorState(state.norm + bias, error, state.format)
-    return total.through(1.0, relative, absolute * math.sqrt(sizes.out_channels))
+    # The sum itself loses nothing to underflow, unless it is flushed.
+    return total.through(1.0, relative, max(u.flushed for u in units) * math.sqrt(sizes.out_channels))
 
 
 def _assumptions(chosen: Pipeline, sizes: Sizes, norm: Number) -> tuple[str, ...]:
@@ -164,6 +164,9 @@ def _assumptions(chosen: Pipeline, sizes: Sizes, norm: Number) -> tuple[str, ...
         f"rms norm of the input <= {float(norm):.6g}",
         "no overflow",
     ]
+    texts.append(f"sums in {chosen.sums}")
     if "cast" in (chosen.transform, chosen.inverse_transform):
-        texts.append(f"the FFT in {chosen.accumulate} is as accurate as its stages allow")
+        texts.append(
+            f"the library's FFT in {chosen.sums.format} is as accurate as its stages allow: nobody vouches for it"
+        )
     return tuple(texts)
