@@ -21,7 +21,7 @@ from halfwave.models.embeddings import GridEmbedding
 from halfwave.models.nonlinearity import NONLINEARITIES
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.trunk import GridOperator
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, accumulation, multiplied_in
 from halfwave.spectral import FourierTransform
 from halfwave.theory import Bound, Layer, bound_network, bound_pointwise, bound_rounding
 
@@ -141,14 +141,14 @@ def _linear(value: Value, weight: Tensor, bias: Tensor | None, arith: Arithmetic
     if bias is not None:
         exact = exact + bias.detach().double().view(-1, *[1] * (exact.ndim - 2))
     product = bound_pointwise(
-        arith.format,
+        multiplied_in(arith, value.exact.device),
         in_channels=wide.shape[1],
         out_channels=wide.shape[0],
         w2=w2,
         wa=wa,
         norm=value.computed_norm,
         bias=vector_norm(bias),
-        accumulate=_wide(arith),
+        accumulate=accumulation(arith, value.exact.device),
     )
     step = _moved(value, exact, Layer(0.0, w2, (product, _FLUSHED), "identity"))
     # A native product is rounded before the bias is added, and the sum again.

@@ -8,8 +8,9 @@ the device's own business, and differ:
   and AMX round to nearest and treat subnormal numbers as zero (Intel SDM, VDPBF16PS and TDPBF16PS).
 - NVIDIA tensor cores multiply exactly and cut the aligned sum of a few products off after 24 bits or more; not
   documented by the vendor, found by experiment (Fasi, Higham, Mikaitis and Pranesh 2021 on V100, T4, A100; Khattak and
-  Mikaitis 2025 on V100, A100, H100). By default torch also lets partial sums of fp16 and bf16 products be rounded to the
-  format (`torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction` and its bf16 twin): how often is not told.
+  Mikaitis 2025 on V100, A100, H100). By default torch also lets partial sums of fp16 and bf16 products be rounded to
+  the format (`torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction`, and its bf16 twin): how often, nobody
+  says.
 - Elsewhere (Arm's bf16 instructions round to odd, Apple, XPU) nothing here is sure.
 
 Where it is not known `known` is False, and what is computed from it is an estimate.
@@ -145,6 +146,7 @@ def _tf32_allowed() -> bool:
 
 
 def _narrow_fp32() -> bool:
-    # "none" follows the wider setting, whose default is IEEE.
-    settings = (torch.backends.mkldnn.matmul.fp32_precision, torch.get_float32_matmul_precision())
-    return settings[0] in ("bf16", "tf32") or settings[1] != "highest"
+    # "none" follows the wider setting, whose default is IEEE; older versions of torch have the second one only.
+    matmul = getattr(torch.backends.mkldnn, "matmul", None)
+    narrow = getattr(matmul, "fp32_precision", "none") in ("bf16", "tf32")
+    return narrow or torch.get_float32_matmul_precision() != "highest"

@@ -15,9 +15,6 @@ from halfwave.theory.growth import Growth
 from halfwave.theory.lattice import Integers, read_grid, require_powers_of_two
 from halfwave.theory.roundoff import Roundoff, read_format, roundoff_of
 
-# Underflow of an FFT's coefficients in units of eta G: 1 of the input, 2 sqrt2 of the products (docs/theory.md).
-FFT_UNDERFLOW = 1.0 + 2.0 * math.sqrt(2.0)
-
 
 def fft_growth(unit: Roundoff, sides: Sequence[int]) -> Growth:
     """G = (1+u')^(log2 n) [(1+mu)(1+rho)]^(sum_k max(log2 m_k - 2, 0)) of a radix-2 FFT, sides powers of two.
@@ -32,12 +29,28 @@ def fft_growth(unit: Roundoff, sides: Sequence[int]) -> Growth:
     return unit.growth ** sum(stages) * twiddle**twiddles
 
 
+def fft_losses(sides: Sequence[int], gain: float = 2.0) -> float:
+    """What products of a radix-2 FFT can lose to underflow, over eta G, on means: 2 sqrt2 sum_t gain^(later)/gain^L.
+
+    The sum is over stages t = 1..L that multiply (all but the first two of each axis), each followed by `later` stages.
+    In one coefficient a stage has 2^later butterflies (gain 2); in l2 its losses grow by sqrt2 in each stage after it,
+    from sqrt(n), and are l2 on means (gain sqrt2). Axes run from the last to the first.
+    """
+    stages = [side.bit_length() - 1 for side in reversed(sides)]
+    later, total = sum(stages), 0.0
+    for count in stages:
+        for stage in range(count):
+            later -= 1
+            total += gain**later if stage >= 2 else 0.0
+    return 2.0 * math.sqrt(2.0) * total / gain ** sum(stages)
+
+
 def fft_peak(format: Format, sides: Sequence[int], mean: float, scale: float) -> float:
     """A bound on every number inside the FFT of scale*v, for mean|v| on the grid at most `mean`."""
     unit = roundoff_of(format)
     growth = fft_growth(unit, sides).factor
     points = math.prod(sides)
-    return outward_up(points * growth * (unit.growth.factor * scale * mean + FFT_UNDERFLOW * unit.absolute))
+    return outward_up(points * growth * (unit.growth.factor * scale * mean + (1.0 + fft_losses(sides)) * unit.absolute))
 
 
 def no_overflow(format: str | Format, grid: Integers, sup: Number, scale: float = 1.0) -> bool:
@@ -55,7 +68,8 @@ def largest_scale(format: str | Format, grid: Integers, sup: Number) -> float:
     target, sides = read_format(format), read_grid(grid)
     size = read_number("sup", sup, positive=True)
     unit = roundoff_of(target)
-    room = target.largest / (math.prod(sides) * fft_growth(unit, sides).factor) - FFT_UNDERFLOW * unit.absolute
+    room = target.largest / (math.prod(sides) * fft_growth(unit, sides).factor)
+    room -= (1.0 + fft_losses(sides)) * unit.absolute
     if room <= 0.0:
         return 0.0
     power = min(1000, math.floor(math.log2(room) - math.log2(unit.growth.factor * size)))

@@ -100,7 +100,7 @@ class Pipeline:
 
     @property
     def known(self) -> bool:
-        """Whether its arithmetic is: sums that somebody vouches for, and no FFT of a library, whose algorithm is its own."""
+        """Whether its arithmetic is: sums that somebody vouches for, and no FFT of a library, which nobody does."""
         return self.sums.known and "cast" not in (self.transform, self.inverse_transform or self.transform)
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from halfwave.numerics import FORMATS, Accumulation, Format
 from halfwave.theory.bound import Bound, Number, all_known, outward_up, read_number, upper
 from halfwave.theory.growth import Growth
 from halfwave.theory.lattice import Integers, read_grid
-from halfwave.theory.overflow import FFT_UNDERFLOW, fft_growth, fft_peak
+from halfwave.theory.overflow import fft_growth, fft_losses, fft_peak
 from halfwave.theory.roundoff import (
     Accumulator,
     Roundoff,
@@ -37,8 +37,8 @@ class Algorithm:
 
     Attributes:
         name: ``"inputs"``, ``"gemm"`` or ``"fft"``.
-        accumulate: gemm only: the accumulator's format (rounding to nearest), an `Accumulation` (what a device does), or
-            a unit roundoff where the rounding is of another kind and the exponent range is that of fp32.
+        accumulate: gemm only: the accumulator's format (rounding to nearest), an `Accumulation` (what a device does),
+            or a unit roundoff where the rounding is of another kind and the exponent range is that of fp32.
         scale: v is multiplied by it before rounding, and the result divided by it, both exactly (a power of two).
         products_rounded: gemm only: each product is rounded to the format before it is added.
         output_cast: gemm only: the mean is rounded to the format.
@@ -85,7 +85,8 @@ def bound_precision(
     - inputs: a = (1+u')(1+mu), b = eta (1+mu);
     - gemm: then rounded products (a(1+u'), b(1+u') + sqrt2 eta), n-1 additions in any order (both times
       1 + (n-1) u_acc) and the output cast (as the products);
-    - fft: a = (1+u')G, b = (1 + 2 sqrt2) eta G, G = (1+u')^log2(n) [(1+mu)(1+rho)]^(sum_k max(log2 m_k - 2, 0)).
+    - fft: a = (1+u')G, b = (1 + c) eta G, G = (1+u')^log2(n) [(1+mu)(1+rho)]^(sum_k max(log2 m_k - 2, 0)), c the
+      losses of the butterflies, below 1/sqrt2 (`fft_losses`).
 
     b is divided by `scale`. `grid`: an int is one axis; a sequence gives the sides. The value is inf where the data
     may overflow. Limits: fft needs powers of two; options are those of `Algorithm`.
@@ -148,18 +149,16 @@ def _accumulated(a: Growth, b: float, target: Format, chosen: Algorithm, points:
         # Products have 2p bits and reach down to the square of the smallest subnormal.
         exact = sums.nearest and 2 * target.precision <= sums.format.precision
         exact = exact and target.smallest_subnormal**2 >= sums.format.smallest_subnormal
-    unit, growth = roundoff_in(sums), sum_growth(sums, points - 1)
-    if exact:
-        # A sum is flushed at most once for each product; a product that is flushed itself adds nothing to flush.
-        b += math.sqrt(2.0) * unit.flushed
-    else:
-        a, b = _rounded(a, b, unit)
+    # A sum is flushed at most once for each product, and a product that is flushed leaves no sum to flush.
+    if not exact or sums.flushes:
+        a, b = _rounded(a, b, roundoff_in(sums))
+    growth = sum_growth(sums, points - 1)
     return a * growth, b * growth.factor
 
 
 def _fft(unit: Roundoff, sides: tuple[int, ...]) -> tuple[Growth, float]:
     growth = fft_growth(unit, sides)
-    return unit.growth * growth, FFT_UNDERFLOW * unit.absolute * growth.factor
+    return unit.growth * growth, (1.0 + fft_losses(sides)) * unit.absolute * growth.factor
 
 
 def _fits(

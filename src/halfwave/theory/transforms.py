@@ -19,7 +19,7 @@ import torch
 from halfwave.numerics import Format, round_to
 from halfwave.theory.dft_matrix import matrix_error
 from halfwave.theory.growth import Growth
-from halfwave.theory.overflow import fft_growth
+from halfwave.theory.overflow import fft_growth, fft_losses
 from halfwave.theory.pipeline import ErrorState, Pipeline, cast
 from halfwave.theory.roundoff import Roundoff, read_format, roundoff_of, sum_growth
 
@@ -132,26 +132,12 @@ def _fft(
 ) -> ErrorState:
     if chosen.transform == "fft":
         unit = roundoff_of(target)
-        growth, losses = fft_growth(unit, grid), _stage_losses(grid)
+        growth, losses = fft_growth(unit, grid), fft_losses(grid, ROOT2)
     else:
         unit = roundoff_of(chosen.accumulator(target).format)
         growth, losses = library_growth(unit, grid), 2.0 * (2.0 + ROOT2)
     lost = losses * unit.absolute * growth.factor * math.sqrt(channels) * underflow
     return ErrorState(state.norm, state.error, None).through(1.0, growth.excess, lost)
-
-
-def _stage_losses(grid: tuple[int, ...]) -> float:
-    """Losses of a radix-2 FFT to underflow over eta G, on means: 2 sqrt2 sum_t sqrt2^(later stages)/sqrt(n).
-
-    Axes run from the last to the first; the first two stages of each multiply by 1 and -i, exactly.
-    """
-    stages = [side.bit_length() - 1 for side in reversed(grid)]
-    later, total = sum(stages), 0.0
-    for count in stages:
-        for stage in range(count):
-            later -= 1
-            total += ROOT2**later if stage >= 2 else 0.0
-    return 2.0 * ROOT2 * total / math.sqrt(math.prod(grid))
 
 
 def library_growth(unit: Roundoff, grid: tuple[int, ...]) -> Growth:
