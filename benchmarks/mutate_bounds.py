@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # Rooms whose source may be changed: imported anew in each fork.
-_CHANGING = ("halfwave.theory", "halfwave.certificates", "halfwave.numerics.accumulation")
+_CHANGING = ("halfwave.theory", "halfwave.certificates", "halfwave.numerics.accumulators")
 
 
 @dataclass(frozen=True)

@@ -218,3 +218,19 @@ def test_precision_systems():
         complex(rough.quantize(complex(math.sqrt(1 - 0.15**2), 0.15))) - complex(math.sqrt(1 - 0.15**2), 0.15)
     )
     reaches(observed, rough.mode_error(), rough.mode_error())
+
+
+def test_flushed_sums():
+    """Numbers just below the normal range, added up where that is zero."""
+    smallest = FORMATS["fp16"].smallest_normal
+    sums = Accumulation(FORMATS["fp16"], 2.0**-11, flushes=True)
+    options = {"algorithm": "gemm", "accumulate": sums, "products_rounded": True}
+    reaches(0.99 * smallest, math.sqrt(2) * smallest, bound_precision("fp16", 4, sup=0.99 * smallest, **options))
+
+
+def test_unknown_sums_are_no_guarantee():
+    unknown = Accumulation(FORMATS["fp32"], 2.0**-22, nearest=False, source="a device", known=False)
+    assert bound_precision("fp16", 8, sup=1, algorithm="gemm").guaranteed
+    bound = bound_precision("fp16", 8, sup=1, algorithm="gemm", accumulate=unknown)
+    assert not bound.guaranteed
+    assert "a device; not known" in str(bound)

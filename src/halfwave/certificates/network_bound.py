@@ -83,7 +83,8 @@ def coordinate_error(model: GridOperator) -> float | None:
     if not isinstance(embedding, GridEmbedding):
         return None
     if embedding.grid_boundaries is None:
-        return 2.0**-24 * math.sqrt(model.n_dim)
+        # i/n < 1 is a quotient of integers, rounded once: half a unit of [1/2, 1).
+        return 2.0**-25 * math.sqrt(model.n_dim)
     # Quotient, product and sum round, each a number of at most this size.
     sizes = [max(abs(start), abs(end), abs(end - start)) for start, end in embedding.grid_boundaries]
     return 3 * 2.0**-24 * math.hypot(*sizes)

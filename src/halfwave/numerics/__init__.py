@@ -1,6 +1,6 @@
 """Number formats and rounding: what a float can hold."""
 
-from halfwave.numerics.accumulation import Accumulation, accumulation, multiplied_in, weakest
+from halfwave.numerics.accumulators import Accumulation, accumulation, multiplied_in, weakest
 from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
 from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
