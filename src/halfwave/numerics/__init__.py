@@ -1,5 +1,6 @@
 """Number formats and rounding: what a float can hold."""
 
+from halfwave.numerics.accumulators import Accumulation, accumulation, multiplied_in, weakest
 from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
 from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
@@ -33,6 +34,7 @@ from halfwave.numerics.stage_arithmetic import Arithmetic, arithmetic, arithmeti
 
 __all__ = [
     "FORMATS",
+    "Accumulation",
     "Arithmetic",
     "ByteCache",
     "Format",
@@ -40,6 +42,7 @@ __all__ = [
     "Kernel",
     "LinearKernel",
     "Operands",
+    "accumulation",
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
@@ -53,6 +56,7 @@ __all__ = [
     "kind_of",
     "memory_bytes",
     "meta_as",
+    "multiplied_in",
     "multiplies_natively",
     "on_threads",
     "outside_the_compiler",
@@ -65,5 +69,6 @@ __all__ = [
     "thread_count",
     "transformed",
     "untransformed",
+    "weakest",
     "without_autocast",
 ]
