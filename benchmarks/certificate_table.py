@@ -1,6 +1,6 @@
 """Predicted beside measured errors of trained models in every precision: the adjoint certificate against the truth.
 
-    python benchmarks/certificate_table.py FOLDER [--samples 4] [--probes 2] [--split]
+    python benchmarks/certificate_table.py FOLDER [--samples 2] [--probes 4] [--split]
 
 FOLDER holds the runs of `trained_models.py`. For each model: its test error, the time of a certificate in training
 steps of the run's batch, and for each policy the predicted and the measured relative L2 error of the answer, their
@@ -53,8 +53,8 @@ class Trained:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--samples", type=int, default=4)
-    parser.add_argument("--probes", type=int, default=2)
+    parser.add_argument("--samples", type=int, default=2)
+    parser.add_argument("--probes", type=int, default=4)
     parser.add_argument("--split", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -18,7 +18,7 @@ from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
     from halfwave import certificates, data, interop, measure, planner, theory, training
-    from halfwave.certificates import certify
+    from halfwave.certificates import auto_precision, certify
     from halfwave.measure import keep_freed_blocks
     from halfwave.training import load, save
 
@@ -29,6 +29,7 @@ except PackageNotFoundError:  # a source tree that is not installed
 
 # Imported when first used: the solvers, the trainer and their libraries take seconds that a model does not need.
 _LATER = {
+    "auto_precision": "halfwave.certificates",
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
     "data": "halfwave.data",
@@ -59,6 +60,7 @@ __all__ = [
     "Schedule",
     "SpectralConv",
     "UNet",
+    "auto_precision",
     "certificates",
     "certify",
     "data",

@@ -1,5 +1,6 @@
 """Is it safe: errors of a precision policy measured beside their bounds, and the cheapest policy within a tolerance."""
 
+from halfwave.certificates.automatic import auto_precision
 from halfwave.certificates.certificate import Certificate, TestErrors
 from halfwave.certificates.certifying import certify
 from halfwave.certificates.convolution_certificate import ConvolutionCertificate
@@ -13,7 +14,6 @@ from halfwave.certificates.finite_sample import (
 from halfwave.certificates.grid_crossover import Crossover
 from halfwave.certificates.grid_error import GridError, estimate_grid_errors
 from halfwave.certificates.observing import Observation, core_of, observe
-from halfwave.certificates.precision import plan_precision
 from halfwave.certificates.precision_plan import Choice, PrecisionPlan
 from halfwave.certificates.samples import Sample, Samples, measure_error
 from halfwave.certificates.sensitivity import Sensitivities, predict_error, sensitivities
@@ -32,6 +32,7 @@ __all__ = [
     "Samples",
     "Sensitivities",
     "TestErrors",
+    "auto_precision",
     "certify",
     "change_of_error",
     "conformal_bound",
@@ -40,7 +41,6 @@ __all__ = [
     "interval_of_mean",
     "measure_error",
     "observe",
-    "plan_precision",
     "predict_error",
     "sensitivities",
 ]

@@ -26,7 +26,7 @@ def each_sample(x: Samples) -> Iterator[Sample]:
         return iter(x)
     if not bool(x.isfinite().all()):
         raise InputError("x holds inf or nan: there is nothing to certify")
-    return iter(x.split(1))
+    return (x[n : n + 1] for n in range(len(x)))
 
 
 def call(model: nn.Module, sample: Sample, change: Callable[[Tensor], Tensor]) -> Tensor:

@@ -75,8 +75,8 @@ class Arithmetic:
         """What an operator is about to convert to the dtype of storage, or has made in it."""
         return x
 
-    def matrix(self, constant: Tensor) -> Tensor:
-        """What `constant` made, about to be multiplied with."""
+    def matrix(self, constant: Tensor, scale: float = 1.0) -> Tensor:
+        """What `constant` made with this scale, about to be multiplied with."""
         return constant
 
     def constant(self, exact: Tensor, scale: float = 1.0) -> Tensor:
