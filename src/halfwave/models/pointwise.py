@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from halfwave.models.chain import Activate, ChainStep, Drop, Mix, Run, Workspace
 from halfwave.models.nonlinearity import nonlinearity_name
-from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, run_kernel, thread_count
+from halfwave.numerics import Arithmetic, Gradients, Operands, compiling, kind_of, run_kernel, thread_count
 from halfwave.precision import Policy, PolicyModule, as_policy
 
 # Grid points times channels of one slice: one megabyte a tensor in fp32. Measured on 2 cores, a training step of FNO
@@ -44,10 +44,10 @@ class Pointwise:
 
 def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
     """The network in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
-    if kind_of(fields[0].device) == "cpu" and not torch.compiler.is_compiling():
+    if kind_of(fields[0].device) == "cpu" and not compiling():
         return run_kernel(_InSlices(network, arith), *fields, *parameters)
     flat = _flat(fields)
-    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+    if torch.is_grad_enabled() and not compiling():
         out = checkpoint(_whole, network, arith, *flat, *parameters, use_reentrant=False)
     else:
         out = _whole(network, arith, *flat, *parameters)

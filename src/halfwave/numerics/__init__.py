@@ -27,6 +27,7 @@ from halfwave.numerics.kernel import (
     untransformed,
     without_autocast,
 )
+from halfwave.numerics.portable import Portable, compiling, nominal, portable, portably
 from halfwave.numerics.rounding import at_least_fp32, round_to
 
 __all__ = [
@@ -38,9 +39,11 @@ __all__ = [
     "Kernel",
     "LinearKernel",
     "Operands",
+    "Portable",
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
+    "compiling",
     "constant_when_compiled",
     "core_count",
     "cpu_multiplies",
@@ -52,8 +55,11 @@ __all__ = [
     "memory_bytes",
     "meta_as",
     "multiplies_natively",
+    "nominal",
     "on_threads",
     "outside_the_compiler",
+    "portable",
+    "portably",
     "register_format",
     "round_to",
     "run_kernel",
