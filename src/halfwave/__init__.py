@@ -19,6 +19,7 @@ from halfwave.spectral import SpectralConv
 if TYPE_CHECKING:
     from halfwave import certificates, data, interop, measure, planner, theory, training
     from halfwave.certificates import certify
+    from halfwave.export import export
     from halfwave.training import load, save
 
 try:
@@ -31,6 +32,7 @@ _LATER = {
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
     "data": "halfwave.data",
+    "export": "halfwave.export",
     "interop": "halfwave.interop",
     "measure": "halfwave.measure",
     "planner": "halfwave.planner",
@@ -60,6 +62,7 @@ __all__ = [
     "certificates",
     "certify",
     "data",
+    "export",
     "interop",
     "load",
     "measure",

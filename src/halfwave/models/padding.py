@@ -29,12 +29,12 @@ class DomainPadding:
         """(B, C, *grid) to (B, C, *padded grid)."""
         if not any(self.fractions):
             return v
-        widths = self._widths(tuple(v.shape[2:]))
+        widths = self.widths(tuple(v.shape[2:]))
         return nn.functional.pad(v, [width for pair in reversed(widths) for width in pair])
 
     def unpad(self, v: Tensor, grid: tuple[int, ...], factors: Sequence[float] | None = None) -> Tensor:
         """What belongs to the `grid` before padding; `factors` scaled the padded one on the way (None: as it shows)."""
-        for axis, (before, after) in enumerate(self._widths(grid)):
+        for axis, (before, after) in enumerate(self.widths(grid)):
             if not self.fractions[axis]:
                 continue
             size, padded = v.shape[axis + 2], grid[axis] + before + after
@@ -43,7 +43,8 @@ class DomainPadding:
             v = v.narrow(axis + 2, start, size - start - end)
         return v
 
-    def _widths(self, grid: tuple[int, ...]) -> list[tuple[int, int]]:
+    def widths(self, grid: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Zeros before and after each axis of a grid."""
         counts = [rounded_share(p, n) for p, n in zip(self.fractions, grid, strict=True)]
         return [(count if self.mode == "symmetric" else 0, count) for count in counts]
 
