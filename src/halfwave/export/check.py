@@ -37,7 +37,7 @@ def limit_of(program: Program) -> float:
 
 
 def compare(program: Program, run: Run, samples: Tensor | None = None) -> list[Difference]:
-    """A file beside torch on random inputs of every shape it promises, and on real ones; InputError where one differs."""
+    """A file beside torch on random inputs of every shape it promises, and on real ones; InputError for another."""
     found = [_difference(program, run, *probe) for probe in _probes(program, samples)]
     worst = max(found, key=lambda difference: difference.relative)
     limit = limit_of(program)

@@ -15,6 +15,7 @@ from torch import Tensor
 from halfwave.errors import InputError
 from halfwave.export.check import Run
 from halfwave.export.onnx_guard import guard_grid
+from halfwave.export.onnx_narrow import narrow_weights
 from halfwave.export.program import Program
 from halfwave.export.tracing import trace
 
@@ -52,6 +53,8 @@ def build_onnx(program: Program) -> ModelProto:
     assert built is not None
     model: ModelProto = built.model_proto
     _strip(model)
+    if program.stored is not None:
+        narrow_weights(model)
     if program.shapes.free_grid:
         guard_grid(model, program.shapes.least)
     _describe(model, program)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from halfwave.export.half_storage import StoredWeights
 from halfwave.export.shapes import Shapes, choose_shapes
 from halfwave.models import NeuralOperator, set_precision
 from halfwave.numerics import Portable, portably
@@ -19,30 +19,6 @@ from halfwave.training import Operator
 
 Weights = Literal["fp32", "fp16"]
 WEIGHTS = ("fp32", "fp16")
-# Stored weights are scaled by a power of two so that the largest lies below this: fp16 ends at 65504, and what is far
-# smaller than the largest keeps its bits.
-_LARGEST = 2.0**15
-
-
-class StoredWeights(nn.Module):
-    """Parameters in fp16, each with a power of two that brings it back: w = 2^e h.
-
-    Half the bytes of a file. Products are not taken in fp16: the weights are widened first, once where a runtime folds
-    constants.
-    """
-
-    def __init__(self, parameters: Mapping[str, Tensor]) -> None:
-        super().__init__()
-        self.names, self.scales = tuple(parameters), []
-        for number, value in enumerate(parameters.values()):
-            scale = _scale_of(value)
-            self.scales.append(scale)
-            self.register_buffer(f"w{number}", (value / scale).half())
-
-    def restored(self) -> dict[str, Tensor]:
-        """The parameters by name, in fp32."""
-        found = zip(self.names, self.buffers(), self.scales, strict=True)
-        return {name: half.float() * scale for name, half, scale in found}
 
 
 class Program(nn.Module):
@@ -51,7 +27,6 @@ class Program(nn.Module):
     Attributes:
         reference: the same operator as ordinary torch runs it, with the weights as they are stored.
         shapes: of its input.
-        rounding: what storing the weights changed, relative to the largest weight.
     """
 
     def __init__(self, operator: Operator, shapes: Shapes, weights: Weights) -> None:
@@ -84,8 +59,7 @@ class Program(nn.Module):
 
     @property
     def policy(self) -> Policy:
-        policy: Policy = self.reference.model.policy
-        return policy
+        return _policy_of(self.reference)
 
 
 def build_program(
@@ -109,16 +83,17 @@ def build_program(
     operator.eval().requires_grad_(False).to("cpu")
     if policy is not None:
         set_precision(operator, as_policy(policy))
-    _check_policy(operator.model.policy)
+    _check_policy(_policy_of(operator))
     return Program(operator, shapes, weights).eval().prepare()
+
+
+def _policy_of(operator: Operator) -> Policy:
+    bare = operator.model
+    assert isinstance(bare, NeuralOperator)
+    return bare.policy
 
 
 def _check_policy(policy: Policy) -> None:
     if policy.emulated:
         emulated = ", ".join(sorted(f.name for f in policy.formats if f.emulated))
         raise ValueError(f"a policy with {emulated} cannot be exported: no runtime rounds to that; give another policy")
-
-
-def _scale_of(value: Tensor) -> float:
-    largest = float(value.abs().max()) if value.numel() else 0.0
-    return 2.0 ** math.ceil(math.log2(largest / _LARGEST)) if largest > 0 else 1.0

@@ -90,8 +90,8 @@ def _sizes_of(model: NeuralOperator) -> tuple[int, int]:
     dim, channels = getattr(model, "n_dim", None), getattr(model, "in_channels", None)
     if model.takes_points or not isinstance(dim, int) or not isinstance(channels, int):
         raise ValueError(
-            f"a {type(model).__name__} cannot be exported: it searches the neighbours of points while it runs, which no "
-            "runtime does; expected a model of fields on a grid (FNO, TFNO, SFNO, UNet)"
+            f"a {type(model).__name__} cannot be exported: it searches the neighbours of points while it runs, which "
+            "no runtime does; expected a model of fields on a grid (FNO, TFNO, SFNO, UNet)"
         )
     return dim, channels
 

@@ -17,7 +17,7 @@ def trace(program: Program) -> ExportedProgram:
     free = {axis: Dim(name, min=least[axis]) for axis, name in shapes.symbols.items()}
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.export.export(
+        traced = torch.export.export(
             program,
             (torch.zeros(shapes.example),),
             dynamic_shapes={"x": free or None},
@@ -25,3 +25,6 @@ def trace(program: Program) -> ExportedProgram:
             # What cannot be proven of a free size is left to the program to assert.
             prefer_deferred_runtime_asserts_over_guards=shapes.free_grid,
         )
+    for node in traced.graph.nodes:
+        node.meta.pop("stack_trace", None)  # paths of this machine, and most of a small file
+    return traced
