@@ -19,6 +19,7 @@ from halfwave.spectral import SpectralConv
 if TYPE_CHECKING:
     from halfwave import certificates, data, interop, measure, planner, theory, training
     from halfwave.certificates import auto_precision, certify
+    from halfwave.export import export
     from halfwave.measure import keep_freed_blocks
     from halfwave.training import load, save
 
@@ -33,6 +34,7 @@ _LATER = {
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
     "data": "halfwave.data",
+    "export": "halfwave.export",
     "interop": "halfwave.interop",
     "keep_freed_blocks": "halfwave.measure",
     "measure": "halfwave.measure",
@@ -64,6 +66,7 @@ __all__ = [
     "certificates",
     "certify",
     "data",
+    "export",
     "interop",
     "keep_freed_blocks",
     "load",

@@ -29,6 +29,7 @@ from halfwave.numerics.kernel import (
     untransformed,
     without_autocast,
 )
+from halfwave.numerics.portable_mode import Portable, compiling, nominal, portable, portably
 from halfwave.numerics.rounding import at_least_fp32, round_to
 from halfwave.numerics.stage_arithmetic import Arithmetic, arithmetic, arithmetic_of
 
@@ -42,10 +43,12 @@ __all__ = [
     "Kernel",
     "LinearKernel",
     "Operands",
+    "Portable",
     "accumulation",
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
+    "compiling",
     "constant_when_compiled",
     "core_count",
     "cpu_multiplies",
@@ -58,9 +61,12 @@ __all__ = [
     "meta_as",
     "multiplied_in",
     "multiplies_natively",
+    "nominal",
     "on_threads",
     "outside_the_compiler",
     "plainly",
+    "portable",
+    "portably",
     "recomputed_later",
     "register_format",
     "round_to",
