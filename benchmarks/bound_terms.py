@@ -127,7 +127,7 @@ TERMS = (
     ("B1: sums of a library's FFT", "theory/transforms.py", "step = unit.growth * Growth(unit.unit_error())", "step = Growth(unit.unit_error())", (f"{_S}::test_growth_of_a_half_fft",)),
     ("B1: twiddles of a library's FFT", "theory/transforms.py", "step = unit.growth * Growth(unit.unit_error())", "step = unit.growth", (f"{_S}::test_growth_of_a_half_fft",)),
     ("B1: products of a library's FFT", "theory/transforms.py", " * Growth(unit.product_error())\n    return step**stages", "\n    return step**stages", (f"{_S}::test_growth_of_a_half_fft",)),
-    ("B1: Bluestein's lengths", "theory/transforms.py", "3 * (side.bit_length() + 2)", "side.bit_length()", (f"{_B}::test_error_of_an_fp32_fft",)),
+    ("B1: Bluestein's lengths", "theory/transforms.py", "3 * (side.bit_length() + 2)", "side.bit_length()", (f"{_B}::test_error_of_an_fp32_fft", f"{_O}::test_library_ffts_of_any_side")),
     ("B1: cast of an unnormalised sum", "theory/transforms.py", "through(1.0, unit.relative, unit.absolute / points", "through(1.0, 0.0, unit.absolute / points", (f"{_S}::test_cast_of_a_sum_before_it_is_divided", _BLOCK)),
     ("B1: underflow of an unnormalised sum", "theory/transforms.py", "unit.absolute / points * math.sqrt(2 * kept * channels)", "0.0", (f"{_S}::test_cast_of_a_sum_before_it_is_divided", _BLOCK)),
     ("B1: rounding of 1/N", "theory/transforms.py", "through(1.0, _reciprocal_error(points, target), 0.0)", "through(1.0, 0.0, 0.0)", (f"{_B}::test_rounded_reciprocal",)),
