@@ -18,7 +18,7 @@ from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
     from halfwave import certificates, data, interop, measure, planner, theory, training
-    from halfwave.certificates import certify
+    from halfwave.certificates import certify, compress
     from halfwave.training import load, save
 
 try:
@@ -30,6 +30,7 @@ except PackageNotFoundError:  # a source tree that is not installed
 _LATER = {
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
+    "compress": "halfwave.certificates",
     "data": "halfwave.data",
     "interop": "halfwave.interop",
     "measure": "halfwave.measure",
@@ -59,6 +60,7 @@ __all__ = [
     "UNet",
     "certificates",
     "certify",
+    "compress",
     "data",
     "interop",
     "load",

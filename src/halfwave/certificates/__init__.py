@@ -2,6 +2,7 @@
 
 from halfwave.certificates.certificate import Certificate, TestErrors
 from halfwave.certificates.certify import certify
+from halfwave.certificates.compress import compress
 from halfwave.certificates.convolution_certificate import ConvolutionCertificate
 from halfwave.certificates.finite_sample import (
     ConformalBound,
@@ -32,6 +33,7 @@ __all__ = [
     "TestErrors",
     "certify",
     "change_of_error",
+    "compress",
     "conformal_bound",
     "core_of",
     "estimate_grid_errors",

@@ -30,9 +30,11 @@ from halfwave.numerics.kernel import (
     without_autocast,
 )
 from halfwave.numerics.rounding import at_least_fp32, round_to
+from halfwave.numerics.row_integers import WIDTHS, RowIntegers, pack_rows, rounding_errors
 
 __all__ = [
     "FORMATS",
+    "WIDTHS",
     "Arithmetic",
     "ByteCache",
     "Format",
@@ -40,6 +42,7 @@ __all__ = [
     "Kernel",
     "LinearKernel",
     "Operands",
+    "RowIntegers",
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
@@ -56,10 +59,12 @@ __all__ = [
     "multiplies_natively",
     "on_threads",
     "outside_the_compiler",
+    "pack_rows",
     "plain_kernels",
     "recomputed_later",
     "register_format",
     "round_to",
+    "rounding_errors",
     "run_kernel",
     "run_linear",
     "thread_count",
