@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -179,25 +179,26 @@ class _Choice:
     def _widths(self, budget: float) -> dict[str, Tensor]:
         """From the fewest bits on, always the step that lowers the error most for its bits, until it is low enough."""
         places = {name: torch.zeros(len(errors), dtype=torch.long) for name, errors in self.errors.items()}
-        steps = []
-        for name, errors in self.errors.items():
-            gains = (errors[:, :-1] - errors[:, 1:]) / (self.numbers[name][:, None] * _STEPS)
-            # Every step is worth no more than the one before: a shell goes through its widths in order.
-            gains = gains.cummin(1).values
-            lost = errors[:, :-1] - errors[:, 1:]
-            for shell in range(len(errors)):
-                steps += [
-                    (float(g), name, shell, k, float(d))
-                    for k, (g, d) in enumerate(zip(gains[shell], lost[shell], strict=True))
-                ]
         left = sum(float(errors[:, 0].sum()) for errors in self.errors.values())
-        for _, name, shell, place, lowered in sorted(steps, key=lambda step: (-step[0], step[3])):
+        for step in self._steps():
             if left <= budget**2:
                 break
-            places[name][shell] = max(int(places[name][shell]), place + 1)
-            left -= lowered
+            places[step.name][step.shell] = step.place
+            left -= step.lowers
         widths = torch.tensor(WIDTHS)
         return {name: widths[places[name]][rows.shells] for name, rows in self.rows.items()}
+
+    def _steps(self) -> list[_Step]:
+        """From width to width of every shell along the lower hull of its errors, the most worthwhile first."""
+        found = []
+        for name, errors in self.errors.items():
+            for shell, by_width in enumerate(errors.tolist()):
+                numbers = int(self.numbers[name][shell])
+                found += [
+                    _Step(name, shell, place, lowers, lowers / (bits * numbers))
+                    for place, lowers, bits in _hull(by_width)
+                ]
+        return sorted(found, key=lambda step: -step.worth)
 
     def _packed(self, widths: dict[str, Tensor]) -> dict[str, RowIntegers]:
         return {name: pack_rows(self.parameters[name], widths[name]) for name in self.rows}
@@ -231,7 +232,30 @@ class _Choice:
         return _row_norms(rounding_errors(parameter, rows.count, bits).reshape(parameter.shape), rows)
 
 
-_STEPS = torch.tensor([b - a for a, b in pairwise(WIDTHS)], dtype=torch.float64)
+@dataclass(frozen=True)
+class _Step:
+    """A shell gets the width at `place`, which lowers the square of the error."""
+
+    name: str
+    shell: int
+    place: int
+    lowers: float
+    worth: float
+
+
+def _hull(errors: list[float]) -> Iterator[tuple[int, float, int]]:
+    """(place, what it lowers, bits it adds) from the fewest bits on: each step is worth less than the one before.
+
+    An error may grow with the bits, where few numbers happen to lie on the coarser grid: such widths are passed over.
+    """
+    at = 0
+    while at < len(WIDTHS) - 1:
+        steps = [(errors[at] - errors[k], WIDTHS[k] - WIDTHS[at], k) for k in range(at + 1, len(WIDTHS))]
+        lowers, bits, place = max(steps, key=lambda step: step[0] / step[1])
+        if lowers <= 0:
+            return
+        yield place, lowers, bits
+        at = place
 
 
 def _numbers(rows: Rows, total: int) -> Tensor:
