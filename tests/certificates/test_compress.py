@@ -97,7 +97,7 @@ def test_the_sensitivities_are_those_of_finite_differences():
     """E(g²) over sign probes is the squared norm of a column of the Jacobian, here of a few single weights."""
     torch.manual_seed(0)
     model, x = run_as(hw.FNO((12, 12), 1, 1, 4, n_layers=1), hw.Policy.uniform("fp64")), _fields(1, side=12, seed=3)
-    squares = mean_squares(model, x, probes=200)
+    squares = mean_squares(model, x, probes=60)
     name, step = "blocks.0.conv.weight.weight", 1e-2
     size = model(x).norm()
     for index in [(6, 0, 1, 0, 2), (7, 2, 3, 1, 0)]:
@@ -105,10 +105,10 @@ def test_the_sensitivities_are_those_of_finite_differences():
         with torch.no_grad():
             dict(changed.named_parameters())[name][index] += step
             change = float((changed(x) - model(x)).norm() / size)
-        assert float(squares[name][index]) ** 0.5 == pytest.approx(change / step, rel=0.25)
+        assert float(squares[name][index]) ** 0.5 == pytest.approx(change / step, rel=0.35)
         changes = {n: torch.zeros(p.shape, dtype=torch.float64) for n, p in model.named_parameters()}
         changes[name][index] = step
-        assert float(predict_change(model, x, changes, probes=200)) == pytest.approx(change, rel=0.25)
+        assert float(predict_change(model, x, changes, probes=60)) == pytest.approx(change, rel=0.35)
 
 
 def test_rows_know_the_frequencies_of_every_transform():
