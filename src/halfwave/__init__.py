@@ -18,7 +18,8 @@ from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
     from halfwave import certificates, data, interop, measure, planner, theory, training
-    from halfwave.certificates import certify, compress
+    from halfwave.certificates import auto_precision, certify, compress
+    from halfwave.measure import keep_freed_blocks
     from halfwave.training import load, save
 
 try:
@@ -28,11 +29,13 @@ except PackageNotFoundError:  # a source tree that is not installed
 
 # Imported when first used: the solvers, the trainer and their libraries take seconds that a model does not need.
 _LATER = {
+    "auto_precision": "halfwave.certificates",
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
     "compress": "halfwave.certificates",
     "data": "halfwave.data",
     "interop": "halfwave.interop",
+    "keep_freed_blocks": "halfwave.measure",
     "measure": "halfwave.measure",
     "planner": "halfwave.planner",
     "theory": "halfwave.theory",
@@ -58,11 +61,13 @@ __all__ = [
     "Schedule",
     "SpectralConv",
     "UNet",
+    "auto_precision",
     "certificates",
     "certify",
     "compress",
     "data",
     "interop",
+    "keep_freed_blocks",
     "load",
     "measure",
     "models",

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import halfwave as hw
-from halfwave.certificates.observe import run_as
+from halfwave.certificates.observing import run_as
 from halfwave.certificates.weight_shells import mean_squares, predict_change, rows_of
 from halfwave.data import Normalizer
 from halfwave.errors import InputError

@@ -9,7 +9,7 @@ import halfwave as hw
 from halfwave.certificates import change_of_error, conformal_bound, interval_of_mean
 from halfwave.certificates.answers import relative_errors
 from halfwave.certificates.finite_sample import needed
-from halfwave.certificates.observe import run_as
+from halfwave.certificates.observing import run_as
 from halfwave.errors import InputError
 
 

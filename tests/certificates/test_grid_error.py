@@ -9,7 +9,7 @@ import torch
 import halfwave as hw
 from halfwave.certificates import estimate_grid_errors
 from halfwave.certificates.grid_crossover import Crossover, Curves, Level, find_crossover
-from halfwave.certificates.observe import run_as
+from halfwave.certificates.observing import run_as
 from halfwave.domains import Torus
 from halfwave.errors import InputError
 from halfwave.precision import Policy

@@ -54,7 +54,7 @@ def test_there_is_no_bound_where_no_theorem_covers_a_block(options):
 
 
 def test_the_format_of_a_block_is_tried_on_its_norms_as_well():
-    plan = plan_precision(_model(norm="instance_norm"), _field(), 0.05)
+    plan = plan_precision(_model(norm="instance_norm"), _field(), max_error=0.05)
     assert {choice.stage for choice in plan.choices} >= {"pointwise", "contraction"}
 
 

@@ -1,8 +1,9 @@
 """Is it safe: errors of a precision policy measured beside their bounds, and the cheapest policy within a tolerance."""
 
+from halfwave.certificates.automatic import auto_precision
 from halfwave.certificates.certificate import Certificate, TestErrors
-from halfwave.certificates.certify import certify
-from halfwave.certificates.compress import compress
+from halfwave.certificates.certifying import certify
+from halfwave.certificates.compressing import compress
 from halfwave.certificates.convolution_certificate import ConvolutionCertificate
 from halfwave.certificates.finite_sample import (
     ConformalBound,
@@ -13,10 +14,10 @@ from halfwave.certificates.finite_sample import (
 )
 from halfwave.certificates.grid_crossover import Crossover
 from halfwave.certificates.grid_error import GridError, estimate_grid_errors
-from halfwave.certificates.observe import Observation, core_of, observe
-from halfwave.certificates.precision import plan_precision
+from halfwave.certificates.observing import Observation, core_of, observe
 from halfwave.certificates.precision_plan import Choice, PrecisionPlan
-from halfwave.certificates.sensitivity import Samples, Sensitivities, predict_error, sensitivities
+from halfwave.certificates.samples import Sample, Samples, measure_error
+from halfwave.certificates.sensitivity import Sensitivities, predict_error, sensitivities
 
 __all__ = [
     "Certificate",
@@ -28,9 +29,11 @@ __all__ = [
     "Interval",
     "Observation",
     "PrecisionPlan",
+    "Sample",
     "Samples",
     "Sensitivities",
     "TestErrors",
+    "auto_precision",
     "certify",
     "change_of_error",
     "compress",
@@ -38,8 +41,8 @@ __all__ = [
     "core_of",
     "estimate_grid_errors",
     "interval_of_mean",
+    "measure_error",
     "observe",
-    "plan_precision",
     "predict_error",
     "sensitivities",
 ]

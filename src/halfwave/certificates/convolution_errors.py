@@ -21,8 +21,8 @@ from halfwave.certificates.network_bound import (
     is_plain_chain,
 )
 from halfwave.certificates.norms import largest_rms, rms
-from halfwave.certificates.observe import Observation, Versions, conv_of, fno_blocks
-from halfwave.models.block import FNOBlock
+from halfwave.certificates.observing import Observation, Versions, conv_of, fno_blocks
+from halfwave.models import FNOBlock
 from halfwave.precision import get_stabilizer
 from halfwave.spectral import FourierTransform, SpectralConv
 from halfwave.theory import Bound

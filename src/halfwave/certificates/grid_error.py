@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.domains import Domain
-from halfwave.models.settling import trial_run
+from halfwave.models import trial_run
 
 Operator = Callable[[Tensor], Tensor]
 

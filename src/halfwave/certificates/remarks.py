@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from halfwave.certificates.convolution_certificate import ConvolutionCertificate
 from halfwave.certificates.network_bound import GELU_ULPS
-from halfwave.certificates.observe import conv_of
+from halfwave.certificates.observing import conv_of
 from halfwave.precision import Resolved
-from halfwave.spectral.cost import narrow_range
+from halfwave.spectral import narrow_range
 
 CLOSE_TO_OVERFLOW = 0.25
 """Values past this share of a format's largest number are reported."""

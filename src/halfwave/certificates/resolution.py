@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from halfwave.certificates.answers import Inputs, relative_errors
 from halfwave.certificates.grid_crossover import Crossover, Curves, Level, find_crossover
 from halfwave.certificates.grid_error import SMALLEST, GridError, estimate_grid_errors
-from halfwave.certificates.observe import Versions, fno_blocks, observe
+from halfwave.certificates.observing import Versions, fno_blocks, observe
 from halfwave.certificates.sensitivity import predict_error
 from halfwave.domains import Domain, Sphere, Torus
 from halfwave.errors import InputError
-from halfwave.models.trunk import GridOperator
+from halfwave.models import GridOperator
 from halfwave.precision import Policy
 from halfwave.spectral import FourierTransform, SphericalTransform
 

@@ -6,7 +6,7 @@ ulp(z) = 2^(max(e, emin) - p + 1) in the binade e of z; values that round to zer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -41,17 +41,29 @@ class Holder:
         return policy.of(self.name).on(self.device, self.masters)
 
 
-def roundings(points: Sequence[RoundingPoint], holders: dict[str, Holder], policy: Policy) -> list[Format | None]:
-    """The format that each point is rounded to; None where nothing is, or where the value is in the format already."""
+@dataclass(frozen=True)
+class Rounding:
+    """What a point is rounded to, and whether products with it are wide: then the scale of a matrix is not rounded."""
+
+    format: Format
+    wide: bool
+
+
+def roundings(points: Sequence[RoundingPoint], holders: Mapping[str, Holder], policy: Policy) -> list[Rounding | None]:
+    """What rounds each point; None where nothing does, or where the value is in the format already."""
     resolved = {name: holder.resolved(policy) for name, holder in holders.items()}
     held: list[Format | None] = []
-    found: list[Format | None] = []
+    found: list[Rounding | None] = []
     for point in points:
-        format = _format_at(point, resolved[point.module], holders[point.module])
+        roles = resolved[point.module]
+        format = _format_at(point, roles, holders[point.module])
         before = _widest([held[n] for n in point.after])
-        rounds = format is not None and (before is None or before.precision > format.precision)
-        found.append(format if rounds else None)
-        held.append(format if rounds else before)
+        if format is None or (before is not None and before.precision <= format.precision):
+            found.append(None)
+            held.append(before)
+        else:
+            found.append(Rounding(format, getattr(roles, point.role).how == "wide"))
+            held.append(format)
     return found
 
 
@@ -63,6 +75,8 @@ def _format_at(point: RoundingPoint, roles: Resolved, holder: Holder) -> Format 
         return _operand_format(arith, roles.contraction)
     if point.kind in ("product", "matrix") and holder.fft is not None and holder.fft(arith):
         return None
+    if point.kind == "cast":
+        return None if arith.format.emulated else arith.format
     if point.kind == "product":
         return arith.format if native else None
     if point.kind == "settle":

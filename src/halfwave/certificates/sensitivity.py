@@ -17,7 +17,7 @@ that sums inside products are in fp32 and do not count, and that errors are smal
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,22 +26,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from halfwave.certificates.roundings import Holder, roundings, variances
+from halfwave.certificates.roundings import Holder, Rounding, roundings, variances
+from halfwave.certificates.samples import Sample, Samples, call, each_sample
 from halfwave.certificates.taps import KNOWN_FORMATS, Constants, RoundingPoint, Tape, TappedArithmetic, recording
 from halfwave.errors import InputError
-from halfwave.models import set_precision
-from halfwave.models.base import names_in_operator
-from halfwave.models.settling import trial_run
-from halfwave.numerics import FORMATS, Arithmetic, Format, plain_kernels
+from halfwave.models import names_in_operator, set_precision, trial_run
+from halfwave.numerics import FORMATS, Arithmetic, Format, plainly
 from halfwave.precision import ROLES, Policy, PolicyModule, Resolved, as_policy
 from halfwave.spectral import SpectralConv
 
-Sample = Tensor | Sequence[Any] | Mapping[str, Any]
-"""What a model is called with for one sample: its input, its arguments, or its keyword arguments."""
-Samples = Tensor | Sequence[Sample]
-"""A batch (N, ...) of inputs, or samples one by one (a GINO's, say), each a batch of one."""
-
-PROBES = 2
+PROBES = 4
 _PRIOR = 2.0  # samples' worth of the belief that known errors are as good as independent
 _STEP = 1e-3  # of an input's rms, for the second derivative
 
@@ -54,38 +48,25 @@ class Sensitivities:
         points: where the model can round.
         holders: its layers by name.
         squares: (points, N, binades), mean over probes of Σ g² by binade of the value.
-        largest: (points, N), the largest modulus.
-        aligned: (points, N, probes, formats), Σ g δ of known values; 0 elsewhere.
-        spread: (points, N, formats), mean over probes of Σ g² δ² of known values.
-        curvature: (N,), of the answer: a first-order change of relative size p has one of about curvature p² with it.
+        largest, sizes: (points, N), the largest modulus, and how many numbers.
+        aligned: (points, N, probes, ways), Σ g δ of known values in each known format, native and wide; 0 elsewhere.
+        spread: (points, N, ways), mean over probes of Σ g² δ² of known values.
+        curvature: of the answer: a first-order change of relative size p has one of about curvature p² with it.
     """
 
     points: tuple[RoundingPoint, ...]
     holders: Mapping[str, Holder]
     squares: Tensor
     largest: Tensor
+    sizes: Tensor
     aligned: Tensor
     spread: Tensor
-    curvature: Tensor
+    curvature: float
+    _tables: dict[Format, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     def predict(self, policy: str | Policy) -> Tensor:
         """The expected relative L2 error of each answer (N,) under a policy; inf where a value overflows."""
-        return sum(self._squares(policy), start=torch.zeros_like(self.curvature)).sqrt()
-
-    def _alignment(self, formats: Sequence[Format | None]) -> float:
-        """E (Σ g·δ)² over Σ g²δ², all known errors together: pooled over samples and probes, as each has its own signs.
-
-        Errors of weights are what they are, and the same at every grid point: they may add up or cancel.
-        """
-        known = [(n, _known_as(f)) for n, f in enumerate(formats) if f is not None and self.points[n].known]
-        chosen = [(n, place) for n, place in known if place is not None]
-        if not chosen:
-            return 1.0
-        sums = torch.stack([self.aligned[n, :, :, place] for n, place in chosen]).sum(0)
-        spread = torch.stack([self.spread[n, :, place] for n, place in chosen]).sum(0)
-        ratios = sums.square().mean(1) / spread
-        counted = sums.numel()
-        return float((counted * ratios.nanmean() + _PRIOR) / (counted + _PRIOR))
+        return torch.stack(self._squares(policy)).sum(0).sqrt()
 
     def shares(self, policy: str | Policy) -> dict[tuple[str, str], Tensor]:
         """The error (N,) that each layer and stage makes by itself; their squares add up to that of `predict`."""
@@ -113,25 +94,44 @@ class Sensitivities:
         return self.curvature * error.square()
 
     def _squares(self, policy: str | Policy) -> list[Tensor]:
-        formats = roundings(self.points, dict(self.holders), as_policy(policy))
-        alignment = self._alignment(formats)
-        return [self._square(number, format, alignment) for number, format in enumerate(formats)]
+        """Of each point, the expected square (N,) of the error that its rounding makes of the answer."""
+        found = roundings(self.points, self.holders, as_policy(policy))
+        alignment = self._alignment(found)
+        return [self._square(number, rounding, alignment) for number, rounding in enumerate(found)]
 
-    def _square(self, number: int, format: Format | None, alignment: float) -> Tensor:
-        if format is None:
-            return torch.zeros_like(self.curvature)
-        known = _known_as(format) if self.points[number].known else None
-        if known is None:
-            expected = self.squares[number] @ variances(format)
-        else:
-            expected = alignment * self.spread[number, :, known]
-        return expected.masked_fill(self.largest[number] > format.largest, math.inf)
+    def _square(self, number: int, rounding: Rounding | None, alignment: float) -> Tensor:
+        if rounding is None:
+            return torch.zeros(self.squares.shape[1], dtype=torch.float64)
+        way = self._way(number, rounding)
+        expected = self._computed(rounding.format)[number] if way is None else alignment * self.spread[number, :, way]
+        return expected.masked_fill(self.largest[number] > rounding.format.largest, math.inf)
 
+    def _computed(self, format: Format) -> Tensor:
+        """(points, N): the squares of all points in a format, for values that are not known beforehand."""
+        if format not in self._tables:
+            self._tables[format] = self.squares @ variances(format)
+        return self._tables[format]
 
-def _known_as(format: Format) -> int | None:
-    """The place among the known formats of one with the same digits."""
-    same = [i for i, name in enumerate(KNOWN_FORMATS) if FORMATS[name].precision == format.precision]
-    return same[0] if same else None
+    def _alignment(self, found: Sequence[Rounding | None]) -> float:
+        """E (Σ g·δ)² over Σ g²δ², all known errors together: pooled over samples and probes, as each has its own signs.
+
+        Errors of weights are what they are, and the same at every grid point: they may add up or cancel.
+        """
+        ways = [(n, None if r is None else self._way(n, r)) for n, r in enumerate(found)]
+        known = [(n, way) for n, way in ways if way is not None]
+        if not known:
+            return 1.0
+        sums = torch.stack([self.aligned[n, :, :, way] for n, way in known]).sum(0)
+        spread = torch.stack([self.spread[n, :, way] for n, way in known]).sum(0)
+        ratio = (sums.square().mean(1) / spread).nan_to_num(nan=1.0).mean()
+        return float((sums.numel() * ratio + _PRIOR) / (sums.numel() + _PRIOR))
+
+    def _way(self, number: int, rounding: Rounding) -> int | None:
+        """Where the sums of a known value's errors stand; None for what is not known."""
+        if not self.points[number].known:
+            return None
+        same = [i for i, name in enumerate(KNOWN_FORMATS) if FORMATS[name].precision == rounding.format.precision]
+        return same[0] + rounding.wide * len(KNOWN_FORMATS) if same else None
 
 
 def predict_error(model: nn.Module, x: Samples, policy: str | Policy, probes: int = PROBES) -> Tensor:
@@ -160,11 +160,12 @@ def sensitivities(
         raise InputError(f"probes must be a positive integer, got {probes!r}")
     signs = torch.Generator().manual_seed(0) if generator is None else generator
     tapped = _tapped_copy(model, policy)
-    with torch.compiler.set_stance("force_eager"):  # a compiled graph has no taps
-        runs = [_record(tapped, sample, probes, signs) for sample in _each(x)]
-    if not runs:
+    samples = list(each_sample(x))
+    if not samples:
         raise InputError("there is no sample: a certificate needs at least one")
-    return _collect(tapped, runs, probes)
+    with torch.compiler.set_stance("force_eager"):  # a compiled graph has no taps
+        tapes = [_record(tapped, sample, probes, signs) for sample in samples]
+        return _collect(tapped, tapes, probes, _curvature(tapped.model, samples[0]))
 
 
 @dataclass(frozen=True)
@@ -229,60 +230,25 @@ class _Backends:
         return backend == "fft"
 
 
-def _each(x: Samples) -> Iterator[Sample]:
-    """The samples, one by one."""
-    if isinstance(x, Tensor):
-        if not bool(x.isfinite().all()):
-            raise InputError("x holds inf or nan: there is nothing to certify")
-        return iter(x.split(1))
-    return iter(x)
-
-
-def call(model: nn.Module, sample: Sample, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """The model's answer to a sample whose real numbers are changed beforehand."""
-
-    def changed(value: Any) -> Any:
-        return change(value) if isinstance(value, Tensor) and value.is_floating_point() else value
-
-    if isinstance(sample, Tensor):
-        answer = model(changed(sample))
-    elif isinstance(sample, Mapping):
-        answer = model(**{key: changed(value) for key, value in sample.items()})
-    else:
-        answer = model(*(changed(value) for value in sample))
-    if not isinstance(answer, Tensor):
-        raise InputError(f"the model answered with a {type(answer).__name__}: a certificate needs one tensor")
-    return answer
-
-
-@dataclass(frozen=True)
-class _Run:
-    tape: Tape
-    curvature: float
-
-
-def _record(tapped: _Tapped, sample: Sample, probes: int, signs: torch.Generator) -> _Run:
+def _record(tapped: _Tapped, sample: Sample, probes: int, signs: torch.Generator) -> Tape:
     """One sample: its answer, and as many backward passes as there are probes."""
-    model = tapped.model
-    with recording(tapped.constants) as tape, plain_kernels(), trial_run(model), torch.enable_grad():
-        answer = call(model, sample, Tensor.double)
+    with recording(tapped.constants) as tape, plainly(), trial_run(tapped.model), torch.enable_grad():
+        answer = call(tapped.model, sample, Tensor.double)
         size = answer.detach().norm()
         if not bool(size > 0):
             raise InputError("the model answers 0: there is no relative error")
         for probe in range(probes):
             sign = torch.randint(0, 2, answer.shape, generator=signs, dtype=answer.dtype).to(answer.device)
             answer.backward((2 * sign - 1) / size, retain_graph=probe < probes - 1)
-    with torch.no_grad(), trial_run(model):
-        curvature = _curvature(model, sample, answer.detach(), signs)
-    return _Run(tape, curvature)
+    return tape
 
 
-def _curvature(model: nn.Module, sample: Sample, answer: Tensor, signs: torch.Generator) -> float:
+@torch.no_grad()
+def _curvature(model: nn.Module, sample: Sample) -> float:
     """||f''(h, h)|| / 2 over ||f' h||² / ||f|| for a random change h of the input."""
-    seed = int(torch.randint(0, 1 << 31, (1,), generator=signs))
 
     def moved(step: float) -> Tensor:
-        drawn = torch.Generator().manual_seed(seed)
+        drawn = torch.Generator().manual_seed(0)
 
         def move(x: Tensor) -> Tensor:
             wide = x.double()
@@ -291,27 +257,25 @@ def _curvature(model: nn.Module, sample: Sample, answer: Tensor, signs: torch.Ge
 
         return call(model, sample, move)
 
-    above, below = moved(_STEP), moved(-_STEP)
+    with trial_run(model):
+        answer, above, below = (moved(step) for step in (0.0, _STEP, -_STEP))
     first, second = (above - below).norm() / 2, (above + below - 2 * answer).norm() / 2
     return float(second * answer.norm() / first.square()) if bool(first > 0) else 0.0
 
 
-def _collect(tapped: _Tapped, runs: Sequence[_Run], probes: int) -> Sensitivities:
-    points = tuple(runs[0].tape.points)
-    if any(tuple(run.tape.points) != points for run in runs):
+def _collect(tapped: _Tapped, tapes: Sequence[Tape], probes: int, curvature: float) -> Sensitivities:
+    points = tuple(tapes[0].points)
+    if any(tuple(tape.points) != points for tape in tapes):
         raise InputError("the samples take different ways through the model: give those of one shape together")
-
-    def stacked(name: str) -> Tensor:
-        return torch.stack([torch.stack(getattr(run.tape, name)) for run in runs], dim=1) / probes
-
-    none = torch.zeros((probes, len(KNOWN_FORMATS)), dtype=torch.float64)
-    aligned = [torch.stack([torch.stack(rows) if rows else none for rows in run.tape.aligned]) for run in runs]
+    none = torch.zeros((probes, 2 * len(KNOWN_FORMATS)), dtype=torch.float64)
+    aligned = [torch.stack([torch.stack(rows) if rows else none for rows in tape.aligned]) for tape in tapes]
     return Sensitivities(
         points,
         tapped.holders,
-        stacked("squares"),
-        torch.tensor([run.tape.largest for run in runs], dtype=torch.float64).T,
+        torch.stack([torch.stack(tape.squares) for tape in tapes], dim=1) / probes,
+        torch.tensor([tape.largest for tape in tapes], dtype=torch.float64).T,
+        torch.tensor([tape.sizes for tape in tapes], dtype=torch.float64).T,
         torch.stack(aligned, dim=1),
-        stacked("spread"),
-        torch.tensor([run.curvature for run in runs], dtype=torch.float64),
+        torch.stack([torch.stack(tape.spread) for tape in tapes], dim=1) / probes,
+        curvature,
     )

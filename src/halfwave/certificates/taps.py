@@ -9,6 +9,7 @@ kept here: a histogram of Σ g² over the binades of z, the largest |z|, and for
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,12 +21,13 @@ from torch import Tensor
 
 from halfwave.numerics import FORMATS, Arithmetic, round_to
 
-Kind = Literal["load", "settle", "store", "product", "matrix", "legendre"]
+Kind = Literal["load", "settle", "store", "product", "cast", "matrix", "legendre"]
 
 LOWEST, BINADES = -160, 320
 """Binades 2^e of the histograms, e from LOWEST on; the first holds zeros too, which no format rounds."""
 KNOWN_FORMATS = ("bf16", "fp16", "fp8_e4m3", "fp8_e5m2")
 """Formats whose rounding errors of known values are summed as they are."""
+_UPPER = 3 if sys.byteorder == "little" else 0  # of the four parts of a float64, that with sign and exponent
 
 
 @dataclass(frozen=True)
@@ -58,36 +60,43 @@ class Tape:
         points: in the order of the run.
         squares: of each point, Σ g² by the binade of z, summed over probes.
         largest: of each point, max |z|.
-        aligned: of each point, a row for each probe: Σ g δ with δ = q(z) - z in every known format; none where z is not
-            known.
-        spread: of each point and known format, Σ g² δ², summed over probes.
+        sizes: of each point, how many numbers it is.
+        aligned: of each known point, a row for each probe: Σ g δ with δ = q(z) - z in every known format, native (or
+            emulated) and then wide.
+        spread: of each known point, Σ g² δ² in the same order, summed over probes.
         constants: known values with their errors, which the tapes of several samples share.
     """
 
     points: list[RoundingPoint] = field(default_factory=list)
     squares: list[Tensor] = field(default_factory=list)
     largest: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     aligned: list[list[Tensor]] = field(default_factory=list)
     spread: list[Tensor] = field(default_factory=list)
     constants: Constants = field(default_factory=dict)
 
-    def tap(self, value: Tensor, module: str, role: str, kind: Kind) -> Tensor:
+    def tap(self, value: Tensor, module: str, role: str, kind: Kind, scale: float) -> Tensor:
+        """The value itself, watched; of a spectrum that a bias was added to, the coefficients that it changed."""
         known = not value.requires_grad
-        after = () if known else _origins(value.grad_fn)
+        part = getattr(value.grad_fn, "where", ()) if kind == "cast" else ()
+        after = () if known or part else _origins(value.grad_fn)
         self.points.append(RoundingPoint(module, role, kind, known, after))
         self.squares.append(torch.zeros(BINADES, dtype=torch.float64))
-        self.largest.append(float(value.detach().abs().max()) if value.numel() else 0.0)
+        seen = value.detach()[part]
+        self.sizes.append(seen.numel())
+        self.largest.append(float(torch.linalg.vector_norm(seen, torch.inf)) if seen.numel() else 0.0)
         self.aligned.append([])
-        self.spread.append(torch.zeros(len(KNOWN_FORMATS), dtype=torch.float64))
+        self.spread.append(torch.zeros(2 * len(KNOWN_FORMATS), dtype=torch.float64))
         entry = value.detach().requires_grad_() if known else value
-        tapped: Tensor = _Tap.apply(entry, self, len(self.points) - 1, self._errors_of(value) if known else None)
+        errors = self._errors_of(value, scale) if known else None
+        tapped: Tensor = _Tap.apply(entry, self, len(self.points) - 1, errors, part)
         return tapped
 
-    def _errors_of(self, value: Tensor) -> Tensor:
+    def _errors_of(self, value: Tensor, scale: float) -> Tensor:
         """Those of weights and matrices are the same for every sample, and are kept under their place in memory."""
         key = value.data_ptr(), value.shape, value.stride()
         if key not in self.constants:
-            self.constants[key] = value, _errors(value)
+            self.constants[key] = value, _errors(value, scale)
         return self.constants[key][1]
 
     def add(self, number: int, binades: Tensor, errors: Tensor | None, grad: Tensor) -> None:
@@ -96,8 +105,10 @@ class Tape:
         self.squares[number] += torch.bincount(binades, flat.square(), BINADES).cpu()
         if errors is not None:
             single = flat.float()
-            self.aligned[number].append((errors @ single).double().cpu())
-            self.spread[number] += (errors.square() @ single.square()).double().cpu()
+            aligned, spread = errors @ single, errors.square() @ single.square()
+            ways = self.spread[number].numel() // len(errors)
+            self.aligned[number].append(aligned.double().cpu().repeat(ways))
+            self.spread[number] += spread.double().cpu().repeat(ways)
 
 
 _TAPE: ContextVar[Tape | None] = ContextVar("halfwave_tape", default=None)
@@ -133,41 +144,51 @@ class TappedArithmetic(Arithmetic):
     def product(self, x: Tensor) -> Tensor:
         return self._tapped(x, "product")
 
-    def matrix(self, constant: Tensor) -> Tensor:
-        # Those of the longitudes and of Fourier transforms are (N, 2K) or (2K, 2N); Legendre's have orders as well.
-        return self._tapped(constant, "matrix" if constant.ndim == 2 else "legendre")
+    def cast(self, x: Tensor) -> Tensor:
+        return self._tapped(x, "cast")
 
-    def _tapped(self, x: Tensor, kind: Kind) -> Tensor:
+    def matrix(self, constant: Tensor, scale: float = 1.0) -> Tensor:
+        # Those of the longitudes and of Fourier transforms are (N, 2K) or (2K, 2N); Legendre's have orders as well.
+        return self._tapped(constant, "matrix" if constant.ndim == 2 else "legendre", scale)
+
+    def _tapped(self, x: Tensor, kind: Kind, scale: float = 1.0) -> Tensor:
         tape = _TAPE.get()
-        return x if tape is None else tape.tap(x, self.module, self.role, kind)
+        return x if tape is None else tape.tap(x, self.module, self.role, kind, scale)
+
+
+Part = tuple[int | slice, ...]
 
 
 class _Tap(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, value: Tensor, tape: Tape, number: int, errors: Tensor | None) -> Tensor:
+    def forward(ctx: Any, value: Tensor, tape: Tape, number: int, errors: Tensor | None, part: Part) -> Tensor:
         # Binades now: a bias may be added in the same memory later.
-        ctx.binades, ctx.tape, ctx.number, ctx.errors = _binades(value), tape, number, errors
+        ctx.binades, ctx.tape, ctx.number, ctx.errors, ctx.part = _binades(value[part]), tape, number, errors, part
         return value.view_as(value)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
-        ctx.tape.add(ctx.number, ctx.binades, ctx.errors, grad)
-        return (grad if ctx.needs_input_grad[0] and not ctx.tape.points[ctx.number].known else None), None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None, None]:
+        ctx.tape.add(ctx.number, ctx.binades, ctx.errors, grad[ctx.part])
+        return None if ctx.tape.points[ctx.number].known else grad, None, None, None, None
 
 
-def _errors(value: Tensor) -> Tensor:
-    """δ = q(z) - z in each of the known formats (formats, numbers); what overflows is told by the largest value."""
-    exact = value.detach().flatten()
-    single = exact.float()
-    errors = torch.stack([round_to(single, FORMATS[name]) for name in KNOWN_FORMATS]).sub_(single)
-    # What lies beyond fp32 is beyond what any of these formats keeps.
-    return errors.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+def _errors(value: Tensor, scale: float) -> Tensor:
+    """δ = q(z) - z in each of the known formats (formats, numbers); what overflows is told by the largest value.
+
+    Where z has a scale, q(z / scale) scale - z follows for each, which is what wide arithmetic makes of it.
+    """
+    single = value.detach().flatten().float()
+    errors = [round_to(single, FORMATS[name]) - single for name in KNOWN_FORMATS]
+    if scale != 1.0:
+        entries = single / scale
+        errors += [scale * (round_to(entries, FORMATS[name]) - entries) for name in KNOWN_FORMATS]
+    return torch.stack(errors).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _binades(value: Tensor) -> Tensor:
     """The exponent of each float64, counted from LOWEST, flat."""
-    biased = (value.contiguous().view(torch.int64).flatten() >> 52) & 0x7FF
-    return (biased - (1023 + LOWEST)).clamp_(0, BINADES - 1).to(torch.int16)
+    upper = value.contiguous().flatten().view(torch.int16)[_UPPER::4]
+    return ((upper >> 4) & 0x7FF).sub_(1023 + LOWEST).clamp_(0, BINADES - 1)
 
 
 # Nodes of autograd that move, cut or repeat numbers, and change no digit of them.
@@ -176,7 +197,7 @@ _MOVES = frozenset(
         *("View", "UnsafeView", "ReshapeAlias", "Permute", "Transpose", "T", "Movedim", "Clone", "ToCopy", "Alias"),
         *("AsStrided", "Slice", "Select", "Expand", "Unsqueeze", "Squeeze", "Split", "SplitWithSizes", "Unbind"),
         *("Narrow", "Index", "IndexSelect", "Gather", "Flip", "Repeat", "ConstantPadNd", "ReplicationPad2D"),
-        *("ReplicationPad3D", "MaxPool2DWithIndices", "Neg", "ViewAsReal", "ViewAsComplex", "_AddAt"),
+        *("ReplicationPad3D", "MaxPool2DWithIndices", "Neg", "ViewAsReal", "ViewAsComplex", "_AddAt", "IndexCopy"),
     )
 )
 _JOINS = frozenset(("Cat", "Stack"))
@@ -192,7 +213,8 @@ def _trace(node: Any) -> set[int] | None:
     if node is None:
         return None
     if isinstance(getattr(node, "tape", None), Tape):
-        return {node.number}
+        # What one coefficient was rounded to, the others are in already.
+        return _trace(node.next_functions[0][0]) if node.part else {node.number}
     name = node.name().removesuffix("0").removesuffix("Backward")
     above = [n for n, _ in node.next_functions]
     if name in _JOINS:

@@ -16,10 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.certificates.answers import Inputs, call, parts
-from halfwave.models.settling import trial_run
-from halfwave.spectral import FourierTransform, SpectralConv
-from halfwave.spectral.factorizations import DepthwiseWeight
-from halfwave.spectral.weights import DenseWeight
+from halfwave.models import trial_run
+from halfwave.spectral import DenseWeight, DepthwiseWeight, FourierTransform, SpectralConv
 
 PROBES = 2
 

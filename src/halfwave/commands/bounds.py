@@ -17,7 +17,7 @@ from halfwave.data import open_dataset
 from halfwave.errors import InputError, UsageError
 from halfwave.files import write_json
 from halfwave.precision import Policy
-from halfwave.report.bounds import draw_bounds, is_result
+from halfwave.report import draw_bounds, is_result
 
 DATA_SAMPLES, RUN_SAMPLES = 4, 20
 _OF_A_COEFFICIENT = (

@@ -13,9 +13,18 @@ from tyro.conf import Positional
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.errors import UsageError
 from halfwave.numerics import memory_bytes
-from halfwave.planner import Clock, Roofline, Stopwatch, format_bytes, get_device, parse_bytes
-from halfwave.planner.paper_memory import PaperRow, paper_tables
-from halfwave.planner.verdicts import PolicyVerdict, judge
+from halfwave.planner import (
+    Clock,
+    PaperRow,
+    PolicyVerdict,
+    Roofline,
+    Stopwatch,
+    format_bytes,
+    get_device,
+    judge,
+    paper_tables,
+    parse_bytes,
+)
 from halfwave.recipes import get_recipe
 from halfwave.tables import build_table
 

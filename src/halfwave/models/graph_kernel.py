@@ -23,7 +23,7 @@ from halfwave.models.pointwise import ChannelLinear, PointwiseModule
 from halfwave.models.sinusoidal import CoordinateEmbedding
 from halfwave.numerics import Arithmetic, kind_of, outside_the_compiler, recomputed_later
 from halfwave.precision import Policy, as_policy
-from halfwave.spectral.slicing import slices
+from halfwave.spectral import slices
 
 TransformType = Literal["linear", "linear_kernelonly", "nonlinear", "nonlinear_kernelonly"]
 TRANSFORM_TYPES = ("linear", "linear_kernelonly", "nonlinear", "nonlinear_kernelonly")

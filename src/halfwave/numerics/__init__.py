@@ -1,6 +1,6 @@
 """Number formats and rounding: what a float can hold."""
 
-from halfwave.numerics.arithmetic import Arithmetic, arithmetic, arithmetic_of
+from halfwave.numerics.accumulators import Accumulation, accumulation, multiplied_in, weakest
 from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
 from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
@@ -21,7 +21,7 @@ from halfwave.numerics.kernel import (
     Kernel,
     LinearKernel,
     Operands,
-    plain_kernels,
+    plainly,
     recomputed_later,
     run_kernel,
     run_linear,
@@ -31,10 +31,12 @@ from halfwave.numerics.kernel import (
 )
 from halfwave.numerics.rounding import at_least_fp32, round_to
 from halfwave.numerics.row_integers import WIDTHS, RowIntegers, pack_rows, rounding_errors
+from halfwave.numerics.stage_arithmetic import Arithmetic, arithmetic, arithmetic_of
 
 __all__ = [
     "FORMATS",
     "WIDTHS",
+    "Accumulation",
     "Arithmetic",
     "ByteCache",
     "Format",
@@ -43,6 +45,7 @@ __all__ = [
     "LinearKernel",
     "Operands",
     "RowIntegers",
+    "accumulation",
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
@@ -56,11 +59,12 @@ __all__ = [
     "kind_of",
     "memory_bytes",
     "meta_as",
+    "multiplied_in",
     "multiplies_natively",
     "on_threads",
     "outside_the_compiler",
     "pack_rows",
-    "plain_kernels",
+    "plainly",
     "recomputed_later",
     "register_format",
     "round_to",
@@ -70,5 +74,6 @@ __all__ = [
     "thread_count",
     "transformed",
     "untransformed",
+    "weakest",
     "without_autocast",
 ]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
 from typing import Any, Protocol
 
 import torch
@@ -26,7 +25,7 @@ Operands = tuple[Any, ...]
 """Tensors, None where one is left out."""
 Gradients = Sequence["Tensor | None"]
 
-_PLAIN: ContextVar[bool] = ContextVar("halfwave_plain_kernels", default=False)
+_plainly = False
 
 
 class Kernel(Protocol):
@@ -57,7 +56,7 @@ class LinearKernel(Protocol):
 
 def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
     """The kernel on these operands, differentiable any number of times."""
-    if transformed() or _plainly() or _empty(tensors[0]):
+    if _takes_plain_way() or _empty(tensors[0]):
         return kernel.plain(*tensors)
     result: Tensor = _Lean.apply(kernel, *tensors)
     return result
@@ -65,32 +64,18 @@ def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
 
 def run_linear(kernel: LinearKernel, x: Tensor) -> Tensor:
     """The linear kernel on `x`, differentiable any number of times."""
-    if transformed() or _plainly():
+    if _takes_plain_way():
         return kernel.plain(x)
     result: Tensor = _Linear.apply(kernel, x)
     return result
 
 
-@contextmanager
-def plain_kernels() -> Iterator[None]:
-    """Within, kernels run the plain way in one piece, so that autograd sees every value on the way."""
-    token = _PLAIN.set(True)
-    try:
-        yield
-    finally:
-        _PLAIN.reset(token)
-
-
 def recomputed_later(function: Callable[..., Tensor], *tensors: Any) -> Tensor:
-    """The function's result, of which the backward pass makes the intermediates again; not inside `plain_kernels`."""
-    if _plainly():
+    """The function's result, of which the backward pass makes the intermediates again; not within `plainly`."""
+    if _plainly:
         return function(*tensors)
     result: Tensor = checkpoint(function, *tensors, use_reentrant=False)
     return result
-
-
-def _plainly() -> bool:
-    return not torch.compiler.is_compiling() and _PLAIN.get()
 
 
 def transformed() -> bool:
@@ -98,6 +83,21 @@ def transformed() -> bool:
     if torch.compiler.is_compiling():
         return False
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def _takes_plain_way() -> bool:
+    return transformed() or (_plainly and not torch.compiler.is_compiling())
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Within, every kernel takes the plain way: nothing is sliced, recomputed or hidden from autograd."""
+    global _plainly
+    before, _plainly = _plainly, True
+    try:
+        yield
+    finally:
+        _plainly = before
 
 
 def untransformed() -> AbstractContextManager[Any]:

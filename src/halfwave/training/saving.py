@@ -17,9 +17,15 @@ from torch import Tensor, nn
 
 from halfwave.data import Normalizer
 from halfwave.errors import InputError
-from halfwave.models import MODELS, build_model, set_precision
-from halfwave.models.compressed import Compressed, compression_of
-from halfwave.models.settling import settle_stabilizers, settled_stabilizers
+from halfwave.models import (
+    MODELS,
+    Compressed,
+    build_model,
+    compression_of,
+    set_precision,
+    settle_stabilizers,
+    settled_stabilizers,
+)
 from halfwave.precision import Policy
 from halfwave.training.clouds import CloudEncoder
 from halfwave.training.devices import like, whole

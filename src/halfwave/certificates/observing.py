@@ -13,9 +13,7 @@ from torch import Tensor, nn
 
 from halfwave.certificates.answers import Part, as_inputs, call
 from halfwave.errors import InputError
-from halfwave.models import NeuralOperator, set_precision
-from halfwave.models.block import FNOBlock
-from halfwave.models.settling import trial_run
+from halfwave.models import FNOBlock, NeuralOperator, set_precision, trial_run
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
 

@@ -14,13 +14,10 @@ from torch import Tensor, nn
 from halfwave.certificates.answers import Inputs, as_inputs, check_inputs, parts, relative_errors
 from halfwave.certificates.compression_text import describe
 from halfwave.certificates.finite_sample import conformal_bound
-from halfwave.certificates.observe import Versions, core_of, observe
+from halfwave.certificates.observing import Versions, core_of, observe
 from halfwave.certificates.weight_shells import Rows, mean_squares, predict_change, rows_of
 from halfwave.errors import InputError
-from halfwave.models import NeuralOperator
-from halfwave.models.compressed import Compressed
-from halfwave.models.trunk import GridOperator
-from halfwave.models.unet import UNet
+from halfwave.models import Compressed, GridOperator, NeuralOperator, UNet
 from halfwave.numerics import WIDTHS, RowIntegers, pack_rows, rounding_errors
 
 SAMPLES = 8

@@ -71,8 +71,12 @@ class Arithmetic:
         """A product inside a fused step that no `settle` follows: what rounds it is the instruction, or nothing."""
         return x
 
-    def matrix(self, constant: Tensor) -> Tensor:
-        """What `constant` made, about to be multiplied with."""
+    def cast(self, x: Tensor) -> Tensor:
+        """What an operator is about to convert to the dtype of storage, or has made in it."""
+        return x
+
+    def matrix(self, constant: Tensor, scale: float = 1.0) -> Tensor:
+        """What `constant` made with this scale, about to be multiplied with."""
         return constant
 
     def constant(self, exact: Tensor, scale: float = 1.0) -> Tensor:

@@ -26,7 +26,7 @@ from halfwave.certificates.convolution_certificate import ConvolutionCertificate
 from halfwave.certificates.convolution_errors import certify_convolutions
 from halfwave.certificates.finite_sample import change_of_error, check_alpha
 from halfwave.certificates.norms import rms
-from halfwave.certificates.observe import Versions, core_of, observe, run_as
+from halfwave.certificates.observing import Versions, core_of, observe, run_as
 from halfwave.certificates.remarks import concerns, notes
 from halfwave.certificates.resolution import Rounding, compare_with_grid
 from halfwave.certificates.sensitivity import sensitivities
