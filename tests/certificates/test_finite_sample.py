@@ -5,8 +5,11 @@ import math
 import pytest
 import torch
 
+import halfwave as hw
 from halfwave.certificates import change_of_error, conformal_bound, interval_of_mean
+from halfwave.certificates.answers import relative_errors
 from halfwave.certificates.finite_sample import needed
+from halfwave.certificates.observing import run_as
 from halfwave.errors import InputError
 
 
@@ -30,6 +33,20 @@ def test_one_calibration_of_a_thousand_covers_88_to_94_percent():
     generator = torch.Generator().manual_seed(1)
     bound = conformal_bound(_scores(generator, 1000), 0.1)
     assert 0.88 <= float((_scores(generator, 2000) <= bound).double().mean()) <= 0.94
+
+
+@torch.no_grad()
+def test_the_bound_of_a_certificate_covers_fresh_inputs_of_a_model():
+    torch.manual_seed(2)
+    model = hw.FNO((4, 4), 1, 1, 6, n_layers=2)
+    policy = hw.Policy.named("mixed", dtype="bf16")
+    exact, mixed = run_as(model, hw.Policy.uniform("fp64")), run_as(model, policy)
+    x = torch.randn(2600, 1, 12, 12) * (0.5 * torch.randn(2600, 1, 1, 1)).exp()
+    scores = torch.cat([relative_errors(mixed(part), exact(part), part) for part in x.split(200)])
+    certificate = hw.certify(model, x[:1], policy, grid_samples=0)
+    assert float(certificate.measured_error) == pytest.approx(float(scores[0]))
+    bound = certificate.conformal(scores[:600])
+    assert 0.88 <= float((scores[600:] <= bound).double().mean()) <= 0.94
 
 
 @pytest.mark.parametrize(("alpha", "fewest"), [(0.1, 9), (0.05, 19), (0.5, 1), (0.2, 4), (0.01, 99)])

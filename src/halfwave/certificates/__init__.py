@@ -3,6 +3,7 @@
 from halfwave.certificates.automatic import auto_precision
 from halfwave.certificates.certificate import Certificate, TestErrors
 from halfwave.certificates.certifying import certify
+from halfwave.certificates.compressing import compress
 from halfwave.certificates.convolution_certificate import ConvolutionCertificate
 from halfwave.certificates.finite_sample import (
     ConformalBound,
@@ -35,6 +36,7 @@ __all__ = [
     "auto_precision",
     "certify",
     "change_of_error",
+    "compress",
     "conformal_bound",
     "core_of",
     "estimate_grid_errors",

@@ -8,6 +8,7 @@ from typing import Any
 
 from halfwave.models.base import NeuralOperator, names_in_operator, set_precision
 from halfwave.models.block import FNOBlock, Skip
+from halfwave.models.compressed import Compressed, compression_of
 from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
 from halfwave.models.fno import FNO, TFNO
 from halfwave.models.gino import GINO
@@ -54,6 +55,7 @@ __all__ = [
     "SFNO",
     "TFNO",
     "ChannelMLP",
+    "Compressed",
     "FNOBlock",
     "Factors",
     "GraphCache",
@@ -66,6 +68,7 @@ __all__ = [
     "UNet",
     "blocks_of",
     "build_model",
+    "compression_of",
     "layer_factors",
     "names_in_operator",
     "nonlinearity_name",

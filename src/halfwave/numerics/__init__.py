@@ -31,10 +31,12 @@ from halfwave.numerics.kernel import (
 )
 from halfwave.numerics.portable_mode import Portable, compiling, nominal, portable, portably
 from halfwave.numerics.rounding import at_least_fp32, round_to
+from halfwave.numerics.row_integers import WIDTHS, RowIntegers, pack_rows, rounding_errors
 from halfwave.numerics.stage_arithmetic import Arithmetic, arithmetic, arithmetic_of
 
 __all__ = [
     "FORMATS",
+    "WIDTHS",
     "Accumulation",
     "Arithmetic",
     "ByteCache",
@@ -44,6 +46,7 @@ __all__ = [
     "LinearKernel",
     "Operands",
     "Portable",
+    "RowIntegers",
     "accumulation",
     "arithmetic",
     "arithmetic_of",
@@ -64,12 +67,14 @@ __all__ = [
     "nominal",
     "on_threads",
     "outside_the_compiler",
+    "pack_rows",
     "plainly",
     "portable",
     "portably",
     "recomputed_later",
     "register_format",
     "round_to",
+    "rounding_errors",
     "run_kernel",
     "run_linear",
     "thread_count",
