@@ -18,7 +18,8 @@ from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
     from halfwave import certificates, data, interop, measure, planner, theory, training
-    from halfwave.certificates import auto_precision, certify
+    from halfwave.certificates import auto_precision, certify, compress
+    from halfwave.export import export
     from halfwave.measure import keep_freed_blocks
     from halfwave.training import load, save
 
@@ -32,7 +33,9 @@ _LATER = {
     "auto_precision": "halfwave.certificates",
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
+    "compress": "halfwave.certificates",
     "data": "halfwave.data",
+    "export": "halfwave.export",
     "interop": "halfwave.interop",
     "keep_freed_blocks": "halfwave.measure",
     "measure": "halfwave.measure",
@@ -63,7 +66,9 @@ __all__ = [
     "auto_precision",
     "certificates",
     "certify",
+    "compress",
     "data",
+    "export",
     "interop",
     "keep_freed_blocks",
     "load",

@@ -220,7 +220,7 @@ def _tapped_copy(model: nn.Module, policy: str | Policy | None) -> _Tapped:
 
 def _tapped_roles(name: str, device: torch.device) -> Resolved:
     double = FORMATS["fp64"]
-    roles = {role: TappedArithmetic(double, torch.float64, name, role) for role in ROLES}
+    roles = {role: TappedArithmetic(double, torch.float64, module=name, role=role) for role in ROLES}
     return Resolved(**roles, masters=torch.float64)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from halfwave.models.base import NeuralOperator, names_in_operator, set_precision
 from halfwave.models.block import FNOBlock, Skip
+from halfwave.models.compressed import Compressed, compression_of
 from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
-from halfwave.models.fno import FNO
+from halfwave.models.fno import FNO, TFNO
 from halfwave.models.gino import GINO
 from halfwave.models.graph_cache import GraphCache, PreparedGraphs
 from halfwave.models.mollifiers import MOLLIFIERS
@@ -20,7 +21,6 @@ from halfwave.models.recompute import blocks_of, recompute_blocks
 from halfwave.models.scaling import Factors, layer_factors
 from halfwave.models.settling import settle_for, settle_stabilizers, settled_stabilizers, trial_run
 from halfwave.models.sfno import SFNO
-from halfwave.models.tfno import TFNO
 from halfwave.models.trunk import GridOperator
 from halfwave.models.unet import UNet
 
@@ -55,6 +55,7 @@ __all__ = [
     "SFNO",
     "TFNO",
     "ChannelMLP",
+    "Compressed",
     "FNOBlock",
     "Factors",
     "GraphCache",
@@ -67,6 +68,7 @@ __all__ = [
     "UNet",
     "blocks_of",
     "build_model",
+    "compression_of",
     "layer_factors",
     "names_in_operator",
     "nonlinearity_name",

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from halfwave.models.recorded import recorded
+from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
+from halfwave.models.nonlinearity import nonlinearity_name
 from halfwave.precision import Policy, PolicyModule, as_policy, warn_of
 from halfwave.spectral import check_field
 
@@ -51,7 +52,7 @@ class NeuralOperator(PolicyModule):
             # A constructor that forwards the rest of its options has had them recorded by the one it called.
             forwarded = bound.arguments.pop("options", None)
             self.config = ({} if forwarded is None else self.config) | {
-                name: recorded(name, value)
+                name: _recorded(name, value)
                 for name, value in bound.arguments.items()
                 if name not in ("self", "precision")
             }
@@ -105,6 +106,15 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
         # The operator itself remembers the whole policy, from which it can be saved.
         module.adopt(chosen if isinstance(module, NeuralOperator) else chosen.of(name))
     warn_of(holders)
+
+
+def _recorded(name: str, value: Any) -> Any:
+    """The value of the argument `name` as JSON, such that the same model is built from it."""
+    if isinstance(value, (tuple, list)):
+        return [_recorded("", part) for part in value]
+    if isinstance(value, (GridEmbedding, SinusoidalEmbedding)):
+        return value.settings()
+    return nonlinearity_name(value) if name == "non_linearity" else value
 
 
 def _layers(model: nn.Module) -> Iterator[PolicyModule]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, ByteCache, get_format
+from halfwave.numerics import Arithmetic, ByteCache, compiling, get_format, portable
 from halfwave.spectral.legendre import SphereGrid, legendre_functions, quadrature
 from halfwave.spectral.matrices import Weighting, scale_of
 
@@ -37,7 +37,11 @@ def legendre_matrix(
     shape: tuple[int, int, int], grid: SphereGrid, weighting: Weighting, arith: Arithmetic, device: torch.device
 ) -> Tensor:
     """The analysis matrices of shape (M orders, L degrees, H latitudes)."""
-    if torch.compiler.is_compiling():
+    mode = portable()
+    if mode is not None:
+        key = _key(shape, grid, weighting, arith, device)
+        return mode.constant(key, lambda: _build(key))
+    if compiling():
         return _legendre_operator(list(shape), grid, weighting, arith.format.name, arith.compute, device)
     return _CACHE.get(_key(shape, grid, weighting, arith, device), _build)
 
