@@ -19,6 +19,7 @@ from halfwave.spectral import SpectralConv
 if TYPE_CHECKING:
     from halfwave import certificates, data, interop, measure, planner, theory, training
     from halfwave.certificates import certify
+    from halfwave.optimizers import AdamW
     from halfwave.training import load, save
 
 try:
@@ -28,6 +29,7 @@ except PackageNotFoundError:  # a source tree that is not installed
 
 # Imported when first used: the solvers, the trainer and their libraries take seconds that a model does not need.
 _LATER = {
+    "AdamW": "halfwave.optimizers",
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
     "data": "halfwave.data",
@@ -53,6 +55,7 @@ __all__ = [
     "GINO",
     "SFNO",
     "TFNO",
+    "AdamW",
     "Policy",
     "Schedule",
     "SpectralConv",

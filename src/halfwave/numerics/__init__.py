@@ -27,7 +27,7 @@ from halfwave.numerics.kernel import (
     untransformed,
     without_autocast,
 )
-from halfwave.numerics.rounding import at_least_fp32, round_to
+from halfwave.numerics.rounding import at_least_fp32, round_stochastically, round_to
 
 __all__ = [
     "FORMATS",
@@ -55,6 +55,7 @@ __all__ = [
     "on_threads",
     "outside_the_compiler",
     "register_format",
+    "round_stochastically",
     "round_to",
     "run_kernel",
     "run_linear",

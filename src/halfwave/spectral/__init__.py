@@ -8,7 +8,7 @@ from halfwave.spectral.factorizations import CPWeight, DepthwiseWeight, TTWeight
 from halfwave.spectral.fourier import FourierTransform
 from halfwave.spectral.plan import ContractionPlan, plan_contraction
 from halfwave.spectral.spherical import SphericalTransform
-from halfwave.spectral.weights import DenseWeight, SpectralWeight
+from halfwave.spectral.weights import DenseWeight, SpectralWeight, holds_pairs, mark_pairs
 
 __all__ = [
     "CPWeight",
@@ -25,5 +25,7 @@ __all__ = [
     "WeightSettings",
     "estimate_transform",
     "execute",
+    "holds_pairs",
+    "mark_pairs",
     "plan_contraction",
 ]

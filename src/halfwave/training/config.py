@@ -64,6 +64,9 @@ class TrainConfig(BaseModel):
     """Samples of one batch, over all devices."""
     learning_rate: float = Field(2e-3, gt=0)
     weight_decay: float = Field(1e-4, ge=0)
+    optimizer: Literal["adamw", "adamw_pair", "adamw_pair_bf16"] = "adamw"
+    """torch's AdamW; adamw_pair, with one second moment for each complex number, as neuraloperator's has; the same with
+    its state in bf16."""
     scheduler: Literal["cosine", "constant"] = "cosine"
     loss: Literal["l2", "h1"] = "l2"
     """Relative L2 or H1; on point clouds L2 alone."""

@@ -15,17 +15,17 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
-from torch.optim import AdamW
 
 from halfwave.measure import StepMeasure, measure
 from halfwave.models import set_precision
 from halfwave.models.recompute import recompute_blocks
 from halfwave.models.settling import settle_stabilizers, settled_stabilizers
+from halfwave.optimizers import build_optimizer, distribute_moment
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch
 from halfwave.training.clouds import Inputs
 from halfwave.training.config import TrainConfig
-from halfwave.training.devices import add_up, distribute, like, whole
+from halfwave.training.devices import add_up, distribute, whole
 from halfwave.training.losses import Loss
 from halfwave.training.operator import Operator
 from halfwave.training.run_state import random_states, restore_random_states
@@ -60,7 +60,7 @@ class Engine:
         if config.compile:
             operator.model.compile()
         self.module = distribute(fabric, operator, config.strategy)
-        self.optimizer = build_optimizer(self.module, config)
+        self.optimizer = build_optimizer(config.optimizer, self.module, config.learning_rate, config.weight_decay)
         self.total_steps = total_steps
         self.scaler = torch.amp.GradScaler(fabric.device.type, enabled=config.loss_scaling)
         self.policy: Policy | None = None
@@ -193,8 +193,7 @@ class Engine:
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in _under("optimizer.", tensors).items():
             index, key = name.split(".", 1)
-            own = parameters[int(index)]
-            state.setdefault(int(index), {})[key] = like(own, tensor) if tensor.shape == own.shape else tensor
+            state.setdefault(int(index), {})[key] = distribute_moment(parameters[int(index)], tensor)
         self.optimizer.load_state_dict({"state": state, "param_groups": values["groups"]})
         if values["scaler"]:
             self.scaler.load_state_dict(values["scaler"])
@@ -202,13 +201,6 @@ class Engine:
             self.set_policy(Policy.from_dict(values["policy"]))
         settle_stabilizers(self.operator.model, values.get("stabilizers", {}))
         restore_random_states(_under("random.", tensors), values["random"])
-
-
-def build_optimizer(module: nn.Module, config: TrainConfig) -> AdamW:
-    """AdamW in one fused kernel; every parameter is a real fp32 tensor, so it always applies on cpu and cuda."""
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
-    return AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=fused)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
