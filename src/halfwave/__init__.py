@@ -17,9 +17,10 @@ from halfwave.precision import Policy, Schedule
 from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
-    from halfwave import certificates, data, interop, measure, planner, theory, training
+    from halfwave import certificates, data, interop, measure, parallel, planner, theory, training
     from halfwave.certificates import certify
     from halfwave.optimizers import AdamW
+    from halfwave.parallel import parallelize
     from halfwave.training import load, save
 
 try:
@@ -35,6 +36,8 @@ _LATER = {
     "data": "halfwave.data",
     "interop": "halfwave.interop",
     "measure": "halfwave.measure",
+    "parallel": "halfwave.parallel",
+    "parallelize": "halfwave.parallel",
     "planner": "halfwave.planner",
     "theory": "halfwave.theory",
     "training": "halfwave.training",
@@ -68,6 +71,8 @@ __all__ = [
     "measure",
     "models",
     "numerics",
+    "parallel",
+    "parallelize",
     "planner",
     "precision",
     "save",

@@ -26,21 +26,22 @@ class DomainPadding:
 
     def pad(self, v: Tensor) -> Tensor:
         """(B, C, *grid) to (B, C, *padded grid)."""
-        widths = self._widths(tuple(v.shape[2:]))
+        widths = self.widths(tuple(v.shape[2:]))
         if not any(before or after for before, after in widths):
             return v
         return nn.functional.pad(v, [width for pair in reversed(widths) for width in pair])
 
     def unpad(self, v: Tensor, grid: tuple[int, ...], factors: Sequence[float] | None = None) -> Tensor:
         """What belongs to the `grid` before padding; `factors` scaled the padded one on the way (None: as it shows)."""
-        for axis, (before, after) in enumerate(self._widths(grid)):
+        for axis, (before, after) in enumerate(self.widths(grid)):
             size, padded = v.shape[axis + 2], grid[axis] + before + after
             factor = size / padded if factors is None else factors[axis]
             start, end = round(before * factor), round(after * factor)
             v = v.narrow(axis + 2, start, size - start - end) if start or end else v
         return v
 
-    def _widths(self, grid: tuple[int, ...]) -> list[tuple[int, int]]:
+    def widths(self, grid: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Zeros before and after each axis of a grid."""
         counts = [round(p * n) for p, n in zip(self.fractions, grid, strict=True)]
         return [(count if self.mode == "symmetric" else 0, count) for count in counts]
 

@@ -102,7 +102,8 @@ def frequencies(axis: AxisModes, weighting: Weighting) -> Tensor:
 
 def _build(key: MatrixKey) -> Tensor:
     if key.device.type == "meta":
-        return torch.empty(_shape(key.axis.length, key.axis.count, key.last), dtype=key.arithmetic.compute, device="meta")
+        shape = _shape(key.axis.length, key.axis.count, key.last)
+        return torch.empty(shape, dtype=key.arithmetic.compute, device="meta")
     return (_last(key) if key.last else _inner(key)).to(key.device).contiguous()
 
 
