@@ -1,6 +1,6 @@
 """Checks that run in several processes: one spawn serves many of them, as each process takes seconds to import torch.
 
-A check is a function of the module that is named; it raises where it fails. Its outcome in every process is a line of
+A check is a function, named as MODULE.FUNCTION; it raises where it fails. Its outcome in every process is a line of
 JSON, so that each check is a test of its own.
 """
 
@@ -18,28 +18,28 @@ from torch import distributed as dist
 from torch import multiprocessing
 
 
-def run_checks(module: str, names: list[str], processes: int, folder: Path) -> dict[str, list[str]]:
+def run_checks(names: list[str], processes: int, folder: Path) -> dict[str, list[str]]:
     """Outcomes of the checks, one for each process: "passed", or what went wrong."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     paths = [str(Path(__file__).parent), *sys.path]
-    multiprocessing.spawn(_work, (module, names, processes, str(folder), port, paths), processes)
+    multiprocessing.spawn(_work, (names, processes, str(folder), port, paths), processes)
     found = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(processes)]
     return {name: [outcome[name] for outcome in found] for name in names}
 
 
-def _work(rank: int, module: str, names: list[str], processes: int, folder: str, port: int, paths: list[str]) -> None:
+def _work(rank: int, names: list[str], processes: int, folder: str, port: int, paths: list[str]) -> None:
     sys.path[:] = paths
     torch.set_num_threads(1)
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     dist.init_process_group("gloo", rank=rank, world_size=processes, timeout=timedelta(seconds=60))
-    checks = importlib.import_module(module)
     found = {}
     for name in names:
         torch.manual_seed(0)
         try:
-            getattr(checks, name)()
+            module, function = name.split(".")
+            getattr(importlib.import_module(module), function)()
             found[name] = "passed"
         except Exception:
             found[name] = traceback.format_exc()

@@ -1,13 +1,18 @@
-"""hw.parallelize on 2 and 4 processes: see `equal_to_one` for what is checked."""
+"""hw.parallelize on 2 and 4 processes: see `equal_to_one` and `costs` for what is checked."""
 
 import pytest
 from processes import run_checks
 
+COSTS = ["costs.peak_bytes", "costs.sent_bytes", "costs.fewer_than_transposes"]
 CHECKS = {
-    2: ["one_axis", "two_axes", "three_axes", "modes_and_grids", "norms", "padding", "factorized", "sphere",
-        "half_precision", "state_dicts", "second_derivatives", "what_cannot_be_says_so"],
-    4: ["one_axis", "two_axes", "three_axes", "several_sharded_axes", "padding", "factorized", "sphere",
-        "half_precision", "state_dicts", "shards_are_shares"],
+    2: [f"equal_to_one.{name}" for name in (
+        "one_axis", "two_axes", "three_axes", "modes_and_grids", "norms", "padding", "factorized", "sphere",
+        "half_precision", "state_dicts", "second_derivatives", "what_cannot_be_says_so",
+    )] + COSTS,
+    4: [f"equal_to_one.{name}" for name in (
+        "one_axis", "two_axes", "three_axes", "several_sharded_axes", "padding", "factorized", "sphere",
+        "half_precision", "state_dicts", "shards_are_shares",
+    )] + [*COSTS, "costs.the_fft_is_one"],
 }  # fmt: skip
 
 
@@ -19,7 +24,7 @@ def outcomes(tmp_path_factory):
     def of(processes):
         if processes not in found:
             folder = tmp_path_factory.mktemp(f"ranks-{processes}")
-            found[processes] = run_checks("equal_to_one", CHECKS[processes], processes, folder)
+            found[processes] = run_checks(CHECKS[processes], processes, folder)
         return found[processes]
 
     return of

@@ -103,8 +103,11 @@ class ShardedTransform:
         return Span(start, start + sizes[rank], self.weight_modes[0])
 
     def _counts(self) -> tuple[int, ...]:
-        """Rows of the kept modes that belong to each process."""
-        first = self.inner.weight_slices(self.place.piece.whole)[0]
+        return self.counts_on(self.place.piece.whole)
+
+    def counts_on(self, grid: tuple[int, ...]) -> tuple[int, ...]:
+        """Rows of the modes kept on a whole grid that belong to each process."""
+        first = self.inner.weight_slices(grid)[0]
         bounds = [_common(first, self._owned(rank)) for rank in range(self.place.layout.ranks.size)]
         counts = tuple(stop - start for start, stop in bounds)
         if not self.sharded_weight and 0 in counts:
