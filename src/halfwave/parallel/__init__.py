@@ -1,5 +1,7 @@
 """Fields in pieces over several processes: only kept modes travel."""
 
+from halfwave.parallel.fields import FieldPiece
+from halfwave.parallel.mesh import MeshShape
 from halfwave.parallel.parallelize import parallelize, place_of, sum_gradients
 from halfwave.parallel.pieces import GridLayout, Piece, Span, split_sizes
 from halfwave.parallel.ranks import Ranks
@@ -8,8 +10,10 @@ from halfwave.parallel.traffic import LayerTraffic, gradient_bytes, plan_traffic
 from halfwave.parallel.wire import WireBytes, count_wire
 
 __all__ = [
+    "FieldPiece",
     "GridLayout",
     "LayerTraffic",
+    "MeshShape",
     "Piece",
     "Ranks",
     "Span",

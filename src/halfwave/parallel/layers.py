@@ -45,10 +45,12 @@ class PiecePadding:
         return nn.functional.pad(v, [width for pair in reversed(widths) for width in pair])
 
     def unpad(self, v: Tensor, grid: tuple[int, ...], factors: Sequence[float] | None = None) -> Tensor:
-        """Back again: blocks in pieces keep their grid, so `factors` are 1."""
+        """Back again: blocks in pieces keep their grid, so `factors` are 1.
+
+        The place stays the padded one: blocks that recompute in the backward pass find it as it was.
+        """
         for axis, (before, after) in enumerate(self._own_widths(), start=2):
             v = v.narrow(axis, before, v.shape[axis] - before - after) if before or after else v
-        self.place.piece = self._unpadded
         return v
 
     def _own_widths(self) -> list[tuple[int, int]]:

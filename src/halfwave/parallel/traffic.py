@@ -8,7 +8,7 @@ step, forward and backward:
 
 An FFT of a field sharded along its first axis makes the transforms of the other axes, transposes, so that each process
 has the whole first axis of N_2 / P columns, and transposes back after it; the way back does the same. Each of the four
-transposes of a step sends what belongs elsewhere, (P - 1)/P of this process's N_1 N_2 .. (N_d/2 + 1) / P complex numbers:
+transposes of a step sends what belongs elsewhere, (P - 1)/P of a process's N_1 N_2 .. (N_d/2 + 1) / P complex numbers:
 nothing is truncated on the way, as in the FFT libraries. One that cuts the other axes down to their kept modes first
 sends N_1 / K_1 / P times what this layer sends: less than it from N_1 / K_1 processes on.
 """
