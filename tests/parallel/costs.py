@@ -8,6 +8,7 @@ import halfwave as hw
 from halfwave.measure import measure_step, training_step
 from halfwave.parallel import GridLayout, count_wire, gradient_bytes, plan_traffic, split_sizes
 from halfwave.parallel.traffic import transposed_bytes
+from halfwave.planner import plan_mesh
 
 
 def dot(prediction, target):
@@ -38,6 +39,10 @@ def peak_bytes():
     print(f"peak of process {dist.get_rank()} of {dist.get_world_size()}: {ratio:.3f} of one process", flush=True)
     assert ratio <= most
     assert own.parameter_bytes <= 1.05 * most * alone.parameter_bytes
+    layers = {"channels": 1, "loss": dot, "policy": "full"}
+    planned = plan_mesh(model, (32, 32, 32), f"grid={dist.get_world_size()}", **layers)
+    print(f"planned {planned.peak_bytes / own.peak_memory_bytes:.4f} of counted", flush=True)
+    assert abs(planned.peak_bytes / own.peak_memory_bytes - 1) < 0.02
 
 
 def sent_bytes():
@@ -57,6 +62,11 @@ def sent_bytes():
         assert wire.sent["gradients"] == gradient_bytes(parallel, dist.get_world_size())
         assert wire.calls["modes"] == 4 * len(layers)
         assert set(wire.sent) == {"modes", "gradients", "grid"}
+        planned = plan_mesh(
+            model, grid, f"grid={dist.get_world_size()}", channels=1, batch=2, loss=lambda y, _: y.sum(), policy=policy
+        )
+        if dist.get_rank() == 0:  # the process that is planned
+            assert planned.sent == dict(wire.sent)
 
 
 def fewer_than_transposes():

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from halfwave.parallel.ranks import Ranks
+from halfwave.parallel.wire import record
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def split_span(size: int, parts: int, number: int) -> Span:
 class GridLayout:
     """Axis axes[i] of the grid over dimension i of a mesh of processes of this `shape`, this one at `coordinate`.
 
-    `known` is the whole grid where it never changes; None asks the other processes how much they have, at each call.
+    `known` is the whole grid of a plan; None asks the other processes how much they have, at each call.
     """
 
     shape: tuple[int, ...]
@@ -129,6 +130,7 @@ class GridLayout:
         """The piece of a process that holds `grid` points along each axis. All processes call this together."""
         self._check_axes(len(grid))
         if self.known is not None:
+            record("grid", (self.ranks.size - 1) * 8 * len(grid))
             return self.piece_of(self.known)
         own = torch.tensor([grid], dtype=torch.int64, device=device)
         counts = [1] * self.ranks.size

@@ -4,6 +4,8 @@ from halfwave.certificates import plan_precision
 from halfwave.planner.cost import Clock, CostPlan, plan_cost
 from halfwave.planner.largest_batch import largest_batch
 from halfwave.planner.memory import MemoryPlan, plan_memory
+from halfwave.planner.mesh_plan import MeshPlan, largest_grid, plan_mesh
+from halfwave.planner.network import NETWORKS, Network, network_of
 from halfwave.planner.roofline import DEVICES, Roofline, get_device
 from halfwave.planner.sizes import format_bytes, parse_bytes
 from halfwave.planner.stopwatch import Stopwatch
@@ -11,18 +13,24 @@ from halfwave.planner.workload import Workload, recipe_workload
 
 __all__ = [
     "DEVICES",
+    "NETWORKS",
     "Clock",
     "CostPlan",
     "MemoryPlan",
+    "MeshPlan",
+    "Network",
     "Roofline",
     "Stopwatch",
     "Workload",
     "format_bytes",
     "get_device",
     "largest_batch",
+    "largest_grid",
+    "network_of",
     "parse_bytes",
     "plan_cost",
     "plan_memory",
+    "plan_mesh",
     "plan_precision",
     "recipe_workload",
 ]

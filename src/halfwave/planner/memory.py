@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from halfwave.errors import InputError
 from halfwave.measure import LiveBytes, storage_bytes
 from halfwave.planner.allocator import Overhead, Scratch, estimate_overhead
-from halfwave.planner.meta_step import Loss, MetaStep
+from halfwave.planner.meta_step import Loss, MetaStep, Prepare
 from halfwave.planner.module_path import ModulePath
 from halfwave.planner.sizes import format_bytes
 from halfwave.precision import NAMES, Policy
@@ -105,6 +105,7 @@ def plan_memory(
     recompute: bool = False,
     device: str | torch.device | None = None,
     loss: Loss | None = None,
+    prepare: Prepare | None = None,
 ) -> MemoryPlan:
     """Plan one training step: its real forward pass, backward pass and update, run on the `meta` device and counted.
 
@@ -123,10 +124,11 @@ def plan_memory(
         recompute: every block keeps its input only, as in the trainer.
         device: ``"cpu"`` (this one) or ``"cuda"``; by default the model's, or for a model on `meta` the present one.
         loss: of prediction and target; by default the relative L2 error.
+        prepare: what is done to the model's copy on `meta` first (see `plan_mesh`).
     """
     kind = planned_kind(model, device)
     chosen = planned_policy(policy, kind)
-    step = MetaStep(model, input_shapes_or_batch, chosen, optimizer, recompute, kind, loss)
+    step = MetaStep(model, input_shapes_or_batch, chosen, optimizer, recompute, kind, loss, prepare)
     state = step.update.state()
     scratch = Scratch()
     live = LiveBytes(lambda tensor: (path.place, tuple(tensor.shape), tensor.dtype), scratch.watch)

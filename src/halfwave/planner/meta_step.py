@@ -24,6 +24,7 @@ from halfwave.planner.module_path import ModulePath
 from halfwave.precision import Policy
 
 Loss = Callable[[Any, Any], Tensor]
+Prepare = Callable[[nn.Module], nn.Module]
 # Tensors of a parameter's size that each keeps.
 _MOMENTS: Mapping[str, tuple[str, ...]] = {
     "adamw": ("exp_avg", "exp_avg_sq"),
@@ -61,6 +62,8 @@ class MetaStep:
         recompute: every block recomputes, as in the trainer.
         kind: of device that `meta` stands for, ``"cpu"`` or ``"cuda"``.
         loss: of prediction and target; by default the relative L2 error.
+        prepare: what is done to the copy first, such as `parallelize` with planned processes; the inputs are those of
+            its result.
     """
 
     def __init__(
@@ -72,9 +75,12 @@ class MetaStep:
         recompute: bool = False,
         kind: str = "cpu",
         loss: Loss | None = None,
+        prepare: Prepare | None = None,
     ) -> None:
         self.kind = kind
         self.model = copy_to_meta(model)
+        if prepare is not None:
+            self.model = prepare(self.model)
         if policy is not None:
             set_precision(self.model, policy)
         if recompute:
