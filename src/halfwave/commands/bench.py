@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.table import Table
 
-from halfwave.commands.common import log_console, results_console
+from halfwave.commands.common import as_usage, log_console, results_console
+from halfwave.commands.traffic import describe_traffic, plan_step_traffic
 from halfwave.errors import UsageError
 from halfwave.files import write_json
 from halfwave.measure.bench import Row, measure_rates, run_cases
-from halfwave.measure.bench_cases import CASES
+from halfwave.measure.bench_cases import CASES, BenchCase, build_ours
 from halfwave.numerics import describe_cpu
 from halfwave.precision import NAMES
 from halfwave.tables import build_table
@@ -28,6 +30,8 @@ class Bench:
     """Of this library: full, amp, half, mixed. The peer runs in fp32."""
     compile: bool = False
     """Also torch.compile (a minute or two for each policy and case)."""
+    mesh: str | None = None
+    """Also count what a step of each FNO and SFNO would send on a mesh, such as grid=4, beside an FFT's transposes."""
     rounds: int = 3
     """Times that each takes its turn; medians are reported."""
     out: Path = Path("bench.json")
@@ -44,6 +48,7 @@ class Bench:
         if self.rounds < 1:
             raise UsageError(f"--rounds must be at least 1, got {self.rounds}")
         chosen = [case for case in CASES if not self.cases or case.name in self.cases]
+        traffic = as_usage(lambda: self._traffic(chosen))
         log = log_console()
         rates = measure_rates()
         log.print(
@@ -54,12 +59,26 @@ class Bench:
             rows += found
             log.print(f"{found[0].case}: done, {len({row.case for row in rows})} of {len(chosen)}")
             # After every case: an interrupt keeps what was measured.
-            write_json(self.out, self._record(rows, asdict(rates)))
+            write_json(self.out, self._record(rows, asdict(rates)) | traffic)
         results_console().print(bench_table(rows))
+        for name, found in traffic.get("traffic", {}).items():
+            results_console().print(f"{name}: {describe_traffic(found)}")
 
     def _record(self, rows: list[Row], rates: dict[str, float]) -> dict[str, object]:
         machine = {"cpu": describe_cpu(), "torch": torch.__version__, "rates": rates}
         return {"machine": machine, "rounds": self.rounds, "cases": [row.to_dict() for row in rows]}
+
+    def _traffic(self, chosen: list[BenchCase]) -> dict[str, dict[str, Any]]:
+        """By case, of the models that can share a grid; nothing without --mesh."""
+        if self.mesh is None:
+            return {}
+        found = {}
+        for case in chosen:
+            if case.kind in ("step", "sfno"):
+                with torch.device("meta"):
+                    model = build_ours(case)
+                found[case.name] = plan_step_traffic(model, (case.batch, 1, *case.grid), self.mesh, "full")
+        return {"traffic": found}
 
 
 def bench_table(rows: list[Row]) -> Table:

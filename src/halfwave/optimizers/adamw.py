@@ -156,14 +156,26 @@ class _Step:
 
     def in_slices(self, one: _Operands, compiled: bool) -> None:
         """One parameter in one pass over its memory."""
-        update = _compiled() if compiled else _move
         width = _BYTES * one.p[0].numel() if len(one.p) else 1
         generator = self._generator(one)
         for part in slices(len(one.p), width, one.p.device):
             rows = one.rows(part)
             m, v = (t.to(rows.p.dtype) for t in (rows.m, rows.v))
-            update(rows.p, rows.grad, m, v, self.rate, self.beta1, self.beta2, self.eps, self.kept)
+            if compiled:
+                # As tensors: a compiled kernel is made anew for every number that it has not seen.
+                numbers = torch.tensor([self.rate, self.kept], dtype=rows.p.dtype, device=rows.p.device)
+                _compiled()(rows.p, rows.grad, m, v, numbers, self.beta1, self.beta2, self.eps)
+            else:
+                self._move(rows.p, rows.grad, m, v)
             _store([rows.m, rows.v], [m, v], generator)
+
+    def _move(self, p: Tensor, g: Tensor, m: Tensor, v: Tensor) -> None:
+        """The update of the module's equations, in place."""
+        m.lerp_(g, 1 - self.beta1)
+        v.lerp_((g * g).sum(1), 1 - self.beta2)
+        p.addcdiv_(m, v.sqrt().add_(self.eps).unsqueeze(1), value=-self.rate)
+        if self.kept != 1:
+            p.mul_(self.kept)
 
     def together(self, all_of_them: Sequence[_Operands]) -> None:
         """All parameters, operator by operator."""
@@ -190,24 +202,23 @@ class _Step:
         return torch.Generator(one.p.device).manual_seed((one.number << 40) + self.count)
 
 
-def _move(
-    p: Tensor, g: Tensor, m: Tensor, v: Tensor, rate: float, beta1: float, beta2: float, eps: float, kept: float
+def _move_by(
+    p: Tensor, g: Tensor, m: Tensor, v: Tensor, numbers: Tensor, beta1: float, beta2: float, eps: float
 ) -> None:
-    """The update of the module's equations, in place."""
+    """`_Step._move`, with the two numbers that change from step to step in a tensor."""
+    rate, kept = numbers.unbind()
     m.lerp_(g, 1 - beta1)
     v.lerp_((g * g).sum(1), 1 - beta2)
-    p.addcdiv_(m, v.sqrt().add_(eps).unsqueeze(1), value=-rate)
-    if kept != 1:
-        p.mul_(kept)
+    p.sub_(rate * m / v.sqrt().add_(eps).unsqueeze(1)).mul_(kept)
 
 
 _COMPILED: list[Callable[..., None]] = []
 
 
 def _compiled() -> Callable[..., None]:
-    """`_move` as one kernel; made when it is first needed."""
+    """The update as one kernel; made when it is first needed."""
     if not _COMPILED:
-        _COMPILED.append(torch.compile(_move, dynamic=True))
+        _COMPILED.append(torch.compile(_move_by, dynamic=True))
     return _COMPILED[0]
 
 
