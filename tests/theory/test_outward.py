@@ -416,6 +416,9 @@ PIPELINES = [
     Pipeline(*["bf16"] * 4, flush_to_zero=True),
     Pipeline("fp16", "fp16", "fp32", "fp32"),
     Pipeline(*["fp16"] * 4, accumulate=CUT),
+    # Weights of a format that the contraction's does not hold, and stages after which the next is wider.
+    Pipeline("fp32", "bf16", "fp32", "fp16"),
+    Pipeline("fp16", "fp32", "fp32", "fp32", "cast"),
     Pipeline.uniform("fp64"),
     Pipeline.uniform("fp16", "cast"),
     Pipeline.uniform("fp32", "cast"),
