@@ -12,7 +12,7 @@ from torch import Tensor
 def features(x: Tensor, low: float, high: float) -> Tensor:
     """(B, H, W) to (B, 4), of the values scaled from [low, high] to [0, 1]:
 
-    mean; roughness, the mean step between neighbours; large scales, the spread of 4 x 4 block means; mean on the border.
+    mean; roughness, the mean step between neighbours; large scales, the spread of 4 x 4 block means; border's mean.
     """
     v = ((x - low) / (high - low)).double()
     steps = torch.cat([v.diff(dim=1).abs().flatten(1), v.diff(dim=2).abs().flatten(1)], dim=1)

@@ -44,7 +44,10 @@ def web_runtime() -> WebRuntime:
 
 def cache_directory() -> Path:
     """Where the files are kept: HALFWAVE_CACHE, or the user's cache."""
-    base = os.environ.get("HALFWAVE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "halfwave"
+    base = (
+        os.environ.get("HALFWAVE_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "halfwave"
+    )
     return Path(base) / f"onnxruntime-web-{VERSION}"
 
 
