@@ -1,4 +1,4 @@
-"""A headless Chromium that is driven over a pipe, by its DevTools protocol: clicks, keys, numbers, pictures, requests."""
+"""A headless Chromium that is driven over a pipe, by its DevTools protocol: clicks, keys, numbers, requests."""
 
 import base64
 import json

@@ -38,9 +38,7 @@ def trained(tmp_path_factory):
     data = f"data darcy --resolution {RESOLUTION} --n-train 16 --n-test 6 --workers 1 --out {folder / 'darcy.h5'}"
     assert run(data.split()) == 0
     options = "--precision full --epochs 1 --arguments n_modes=[8,8] hidden_channels=8 n_layers=1"
-    assert (
-        run(["train", "darcy", "--data", str(folder / "darcy.h5"), "--out", str(folder / "run"), *options.split()]) == 0
-    )
+    assert run(f"train darcy --data {folder / 'darcy.h5'} --out {folder / 'run'} {options}".split()) == 0
     return folder / "run"
 
 
@@ -84,10 +82,8 @@ def test_drawing_is_answered_as_torch_answers(page, trained, tmp_path):
         sample = open_dataset(trained.parent / "darcy.h5").test[:1][0][0, 0].double()
         assert torch.equal(first, sample)
 
-        box = browser.evaluate(
-            "(r => [r.x, r.y, r.width, r.height])(document.getElementById('input').getBoundingClientRect())"
-        )
-        left, top, width, height = box
+        place = "document.getElementById('input').getBoundingClientRect()"
+        left, top, width, height = browser.evaluate(f"(r => [r.x, r.y, r.width, r.height])({place})")
         before = browser.evaluate("operatorPage.state.answered")
         browser.evaluate("document.getElementById('value').value = 0")
         browser.mouse("mousePressed", left + 0.2 * width, top + 0.5 * height, 1)

@@ -46,7 +46,9 @@ def save_pretrained(model: nn.Module, folder: str | Path, card: dict[str, str] |
 
 def push_to_hub(model: nn.Module, repo_id: str, card: dict[str, str] | None = None, **options: Any) -> str:
     """The same to a repository ``"owner/name"``; the address of the commit. `options` as in `huggingface_hub`."""
-    return str(_mixin()(model, card).push_to_hub(repo_id, **options))  # type: ignore[call-arg]
+    shared: Any = _mixin()()
+    shared.model, shared.card = model, card
+    return str(shared.push_to_hub(repo_id, **options))
 
 
 def _mixin() -> type[ModelHubMixin]:
@@ -57,8 +59,11 @@ def _mixin() -> type[ModelHubMixin]:
         raise InputError(MISSING) from error
 
     class Shared(ModelHubMixin):
-        def __init__(self, model: nn.Module | None = None, card: dict[str, str] | None = None) -> None:
-            self.model, self.card, self.file = model, card, Path()
+        # Without arguments: the mixin would write them to a file of its own, and ours holds all there is.
+        def __init__(self) -> None:
+            self.model: nn.Module | None = None
+            self.card: dict[str, str] | None = None
+            self.file = Path()
 
         def _save_pretrained(self, save_directory: Path) -> None:
             assert self.model is not None

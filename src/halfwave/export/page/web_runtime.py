@@ -44,11 +44,8 @@ def web_runtime() -> WebRuntime:
 
 def cache_directory() -> Path:
     """Where the files are kept: HALFWAVE_CACHE, or the user's cache."""
-    base = (
-        os.environ.get("HALFWAVE_CACHE")
-        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "halfwave"
-    )
-    return Path(base) / f"onnxruntime-web-{VERSION}"
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("HALFWAVE_CACHE") or caches / "halfwave") / f"onnxruntime-web-{VERSION}"
 
 
 def _fetch(folder: Path) -> None:
