@@ -65,7 +65,7 @@ def test_the_hub_by_a_stand_in(tmp_path, monkeypatch):
     def download(repo_id, filename, **_):
         found = remote / repo_id / filename
         if not found.exists():
-            raise huggingface_hub.errors.HfHubHTTPError("404", response=None)
+            raise huggingface_hub.errors.HfHubHTTPError("404", response=SimpleNamespace(headers={}, request=None))
         return str(found)
 
     from huggingface_hub import hub_mixin
