@@ -184,7 +184,8 @@ function listen() {
     else return;
     event.preventDefault();
   });
-  canvas.addEventListener("focus", () => { cursor.shown = true; paintField("input", input, data.low, data.high, true); });
+  // A cursor for the keyboard; a pointer has its own.
+  canvas.addEventListener("focus", () => { cursor.shown = canvas.matches(":focus-visible"); paintField("input", input, data.low, data.high, true); });
   canvas.addEventListener("blur", () => { cursor.shown = false; paintField("input", input, data.low, data.high, true); });
   byId("sample").addEventListener("change", choose);
   byId("reset").addEventListener("click", choose);

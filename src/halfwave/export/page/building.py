@@ -38,6 +38,8 @@ def write_page(program: Program, path: Path, source: Source) -> None:
         title=escape(f"A neural operator in this page: {type(program.reference.model).__name__}, {dataset.path.stem}"),
         summary=escape(_summary(program, dataset, values)),
         solved=" (solved in this page)" if values["solver"] else "",
+        low=f"{values['low']:g}",
+        high=f"{values['high']:g}",
         step=1 if values["two_valued"] else 0.05,
         style=_asset("page.css"),
         data=json.dumps(values).replace("</", "<\\/"),
