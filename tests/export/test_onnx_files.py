@@ -1,5 +1,9 @@
 """ONNX files: what ONNX Runtime answers beside torch, for every form, batch, grid and format."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -16,6 +20,8 @@ from halfwave.models.nonlinearity import NONLINEARITIES
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.numerics import cpu_multiplies, portably
 from halfwave.training import Operator
+
+SERVE = Path(__file__).parents[2] / "examples" / "serve_onnx.py"
 
 
 def _session(file):
@@ -105,6 +111,12 @@ def test_normalizers_and_half_weights(tmp_path):
     answer, expected = _session(written.path)(x[:1]), _ask(operator, x[:1])
     assert -8 < float(answer.mean()) < -6
     assert 0 < relative(answer + 7, expected + 7) < 2e-3
+    np.save(tmp_path / "x.npy", x[:1].numpy())
+    command = [sys.executable, SERVE, written.path, tmp_path / "x.npy", tmp_path / "y.npy"]
+    served = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert "1 fields" in served.stdout, served.stderr
+    assert "torch loaded: False" in served.stdout
+    assert torch.equal(torch.from_numpy(np.load(tmp_path / "y.npy")), answer)
     fp32 = 4 * sum(p.numel() for p in operator.parameters())
     matrices = 2 * 4 * 64 * 66  # forward and back, which stay in fp32
     assert written.bytes - matrices <= 0.56 * fp32
