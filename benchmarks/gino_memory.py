@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import torch
 
-from halfwave.measure.bench_cases import CASES, build_batch, build_ours
+from halfwave.measure.bench_cases import BENCH_CASES, build_batch, build_ours
 from halfwave.measure.step import measure
 from halfwave.models import set_precision
 
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--channels", type=int, default=64)
     parser.add_argument("--precision", default="mixed")
     given = parser.parse_args()
-    base = next(case for case in CASES if case.kind == "gino")
+    base = next(case for case in BENCH_CASES if case.kind == "gino")
     case = replace(base, grid=(given.latent,) * 3, points=given.points, channels=given.channels)
     torch.manual_seed(0)
     model = build_ours(case)

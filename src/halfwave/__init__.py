@@ -18,8 +18,9 @@ from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
     from halfwave import certificates, data, interop, measure, planner, theory, training
-    from halfwave.certificates import certify
+    from halfwave.certificates import auto_precision, certify, compress
     from halfwave.export import export
+    from halfwave.measure import keep_freed_blocks
     from halfwave.training import load, save
 
 try:
@@ -29,11 +30,14 @@ except PackageNotFoundError:  # a source tree that is not installed
 
 # Imported when first used: the solvers, the trainer and their libraries take seconds that a model does not need.
 _LATER = {
+    "auto_precision": "halfwave.certificates",
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
+    "compress": "halfwave.certificates",
     "data": "halfwave.data",
     "export": "halfwave.export",
     "interop": "halfwave.interop",
+    "keep_freed_blocks": "halfwave.measure",
     "measure": "halfwave.measure",
     "planner": "halfwave.planner",
     "theory": "halfwave.theory",
@@ -59,11 +63,14 @@ __all__ = [
     "Schedule",
     "SpectralConv",
     "UNet",
+    "auto_precision",
     "certificates",
     "certify",
+    "compress",
     "data",
     "export",
     "interop",
+    "keep_freed_blocks",
     "load",
     "measure",
     "models",

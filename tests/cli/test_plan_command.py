@@ -55,3 +55,22 @@ def test_bad_input_is_one_line(command, options, message):
     assert message in err
     assert len(err.splitlines()) == 1
     assert not out
+
+
+def test_formats_of_a_trained_model_by_a_budget(command, fails, dataset, tmp_path):
+    tiny = ["--epochs", "1", "--batch-size", "4", "--arguments", "n_modes=[4,4]", "hidden_channels=6", "n_layers=1"]
+    code, _, err = command("train", "darcy", "--data", dataset, "--out", tmp_path / "run", *tiny)
+    assert code == 0, err
+    asked = ["plan", tmp_path / "run", "--auto", "--max-error", 0.02, "--out", tmp_path / "plan.json"]
+    code, out, err = command(*asked, "--json")
+    assert code == 0, err
+    plan = json.loads(out)
+    assert plan == json.loads((tmp_path / "plan.json").read_text())
+    assert plan["met"]
+    assert plan["usual_most"] <= 0.02 == plan["budget"]
+    assert plan["bytes"] < plan["full_bytes"]
+    code, out, _ = command(*asked)
+    assert code == 0
+    assert "held-out samples" in " ".join(out.split())
+    fails(2, "--max-error belongs to --auto", "plan", "demo", "--max-error", 0.1)
+    fails(2, "give --data FILE", "plan", tmp_path / "run" / "model.safetensors", "--auto")

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from halfwave.commands import report
-from halfwave.experiments.gather import describe_machine, describe_setting
+from halfwave.experiments.gathering import describe_machine, describe_setting
 from halfwave.experiments.registry import get_experiment
 
 QUICK = "synthetic-spectrum"
@@ -79,7 +79,7 @@ def test_a_damaged_record_and_a_failing_summary_do_not_hide_the_others(command, 
     assert "1 confirmed" in out
     assert "1 unreadable" in out
     assert "greedy-path.json is not the record of a result" in err
-    monkeypatch.setattr("halfwave.experiments.gather.summarise", lambda results: {}["column"])
+    monkeypatch.setattr("halfwave.experiments.gathering.summarise", lambda results: {}["column"])
     assert "cannot be summarised: KeyError" in command("report", "--results", results)[2]
 
 

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from meshes import is_closed, volume
 
 from halfwave.data import Ahmed, Car, generate, open_point_dataset
-from halfwave.data.ahmed import RANGES, STANDARD, ahmed_body
+from halfwave.data.ahmed import RANGES, STANDARD_AHMED, ahmed_body
 from halfwave.data.body_flow import AIR_DENSITY, mesh_size, vertex_cp
 from halfwave.data.car import car_body
 from halfwave.data.lofted_body import full_mesh, half_mesh
@@ -19,8 +20,8 @@ SMALL = 300
 def test_every_body_is_watertight_symmetric_and_above_the_ground(index):
     for body in (car_body(**Car().draw(0, "train", index)), ahmed_geometry(index)):
         mesh = full_mesh(body.half_grid(20, 24))
-        mesh.check_watertight()
-        assert mesh.volume > 0
+        assert is_closed(mesh)
+        assert volume(mesh) > 0
         assert mesh.areas.min() > 0
         assert mesh.vertices[:, 2].min() > 0.02
         mirrored = mesh.vertices * [1, -1, 1]
@@ -37,7 +38,7 @@ def ahmed_geometry(index):
 
 
 def test_ahmed_body_has_the_standard_measures():
-    vertices = full_mesh(ahmed_body(**STANDARD).half_grid(80, 80)).vertices
+    vertices = full_mesh(ahmed_body(**STANDARD_AHMED).half_grid(80, 80)).vertices
     size = vertices.max(axis=0) - vertices.min(axis=0)
     np.testing.assert_allclose(size, [1.044, 0.389, 0.288], rtol=1e-6)
     assert vertices[:, 2].min() == pytest.approx(0.05)
@@ -68,7 +69,7 @@ def test_stagnation_at_the_nose_and_suction_on_the_roof():
 def test_finer_clouds_follow_the_panel_solution(monkeypatch):
     monkeypatch.setattr("halfwave.data.body_flow.PANEL_RINGS", 12)
     monkeypatch.setattr("halfwave.data.body_flow.PANEL_SEGMENTS", 16)
-    body = ahmed_body(**STANDARD)
+    body = ahmed_body(**STANDARD_AHMED)
     coarse, fine = vertex_cp(body, 12, 16), vertex_cp(body, 25, 32)
     assert fine.shape == (25 * 32 + 2,)
     np.testing.assert_allclose(fine[1:-1].reshape(25, 32)[1::2, ::2], coarse[1:-1].reshape(12, 16), atol=1e-12)
@@ -106,4 +107,4 @@ def test_bad_parameters_are_refused(build, word):
 
 def test_a_mesh_needs_enough_rings():
     with pytest.raises(InputError, match="3 segments"):
-        ahmed_body(**STANDARD).half_grid(10, 3)
+        ahmed_body(**STANDARD_AHMED).half_grid(10, 3)

@@ -22,7 +22,7 @@ from halfwave.data import (
     open_dataset,
 )
 from halfwave.domains import Box, Cloud, Sphere, Torus
-from halfwave.domains.latitudes import latitudes
+from halfwave.domains.sphere_grids import latitudes
 from halfwave.errors import InputError
 
 GENERATED = [

@@ -8,7 +8,7 @@ import torch
 
 from halfwave.domains import Box, Cloud, Sphere, Torus
 from halfwave.domains.derivatives import difference, spectral
-from halfwave.domains.latitudes import latitudes
+from halfwave.domains.sphere_grids import latitudes
 from halfwave.errors import InputError
 from halfwave.training.losses import RelativeL2
 

@@ -7,7 +7,7 @@ import torch
 from scipy.special import sph_harm_y
 
 from halfwave.domains import Box, Cloud, Sphere, Torus
-from halfwave.domains.latitudes import latitudes
+from halfwave.domains.sphere_grids import latitudes
 from halfwave.errors import InputError
 
 SIZES = [(64, 32), (64, 48), (33, 20), (20, 33), (32, 64), (31, 64), (9, 8), (8, 9)]

@@ -9,7 +9,7 @@ import torch
 from halfwave.errors import InputError
 from halfwave.measure import TrainingStep
 from halfwave.measure.profile import measure_memory, profile_step
-from halfwave.measure.profile_times import PARTS
+from halfwave.measure.profile_times import PROFILE_PARTS
 from halfwave.recipes import get_recipe, recipes
 from halfwave.report.profile import draw_profile
 from halfwave.training.recipe_step import build_recipe_step
@@ -31,7 +31,7 @@ def profiled(tmp_path_factory):
 
 def test_shares_add_up(profiled):
     _, result, _ = profiled
-    assert [row["name"] for row in result["parts"]] == list(PARTS)
+    assert [row["name"] for row in result["parts"]] == list(PROFILE_PARTS)
     for table in ("parts", "modules", "kernels"):
         assert sum(row["share"] for row in result[table]) == pytest.approx(1)
         assert sum(row["seconds"] for row in result[table]) == pytest.approx(result["seconds"])

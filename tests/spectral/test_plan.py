@@ -8,7 +8,7 @@ import torch
 
 from halfwave.measure.step import LiveBytes
 from halfwave.numerics import FORMATS, arithmetic
-from halfwave.spectral.execute import execute
+from halfwave.spectral.execution import execute
 from halfwave.spectral.paths import MemoryExhaustive, MemoryGreedy
 from halfwave.spectral.plan import plan_contraction
 

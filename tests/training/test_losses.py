@@ -7,7 +7,7 @@ import torch
 from neuralop.losses import H1Loss, LpLoss
 
 from halfwave.domains import Box, Cloud, Sphere, Torus
-from halfwave.domains.latitudes import latitudes
+from halfwave.domains.sphere_grids import latitudes
 from halfwave.errors import InputError
 from halfwave.training.clouds import Pressures
 from halfwave.training.losses import CloudL2, RelativeH1, RelativeL2, build_loss

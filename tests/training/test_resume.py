@@ -30,7 +30,8 @@ print(train(TrainConfig(**json.load(open(config))), run_dir, quiet=True).status)
 
 @pytest.fixture(scope="module")
 def settings(data_file):
-    """Everything that has state: a schedule with its edges inside epochs, loss scaling, clipping, accumulation."""
+    """Everything that has state: a schedule with its edges inside epochs, loss scaling, clipping, accumulation,
+    augmentation."""
     return TrainConfig(
         data=str(data_file),
         arguments={"n_modes": (4, 4), "hidden_channels": 4, "n_layers": 1},
@@ -42,6 +43,8 @@ def settings(data_file):
         clip=1.0,
         accumulate=2,
         checkpoint_steps=1,
+        scheduler="one-cycle",
+        augment=("reflections",),
     )
 
 

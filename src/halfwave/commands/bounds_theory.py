@@ -13,14 +13,16 @@ from halfwave.errors import InputError
 from halfwave.theory import (
     Algorithm,
     Bound,
+    Number,
     bound_discretization,
     bound_precision,
     crossover,
     largest_scale,
     lower_bound_discretization,
+    read_format,
+    read_number,
+    read_per_axis,
 )
-from halfwave.theory.bound import Number, read_number, read_per_axis
-from halfwave.theory.roundoff import read_format
 
 _WIDTH = 80
 _SWEEP = tuple(2**k for k in range(3, 13))

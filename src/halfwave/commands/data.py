@@ -14,7 +14,7 @@ from halfwave.data import Dataset, Generator, PointDataset, build_generator, gen
 from halfwave.display import progress_of
 from halfwave.errors import UsageError
 from halfwave.numerics import core_count
-from halfwave.report.preview import BodyPictures, FieldPictures, save_preview
+from halfwave.report import BodyPictures, FieldPictures, save_preview
 
 _PICTURE = ".png"
 _SHOWN = 3

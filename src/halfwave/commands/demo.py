@@ -16,9 +16,10 @@ from halfwave.data import Dataset, build_generator, open_dataset
 from halfwave.errors import InputError
 from halfwave.export import export
 from halfwave.files import make_directory, write_json, written_aside
+from halfwave.measure import keep_freed_blocks
 from halfwave.numerics import core_count, describe_cpu
 from halfwave.recipes import Recipe, get_recipe
-from halfwave.report.demo import write_fields_figure, write_page
+from halfwave.report import write_fields_figure, write_page
 from halfwave.tables import build_table
 from halfwave.training import RunResult, TrainConfig, compare_steps, load, train
 
@@ -37,6 +38,7 @@ class Demo:
     """Processes that make the data."""
 
     def run(self) -> None:
+        keep_freed_blocks()
         recipe = get_recipe("demo")
         make_directory(self.out)
         dataset = open_dataset(self._data(recipe))

@@ -9,8 +9,7 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, find_model_file, results_console
 from halfwave.errors import UsageError
-from halfwave.export import TARGETS, export
-from halfwave.export.program import WEIGHTS, Weights
+from halfwave.export import TARGETS, WEIGHTS, Weights, export
 from halfwave.precision import PRECISIONS
 
 

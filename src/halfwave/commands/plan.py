@@ -1,9 +1,13 @@
-"""`halfwave plan RECIPE`: will it fit, how fast will it be, and is half precision safe, before anything is run."""
+"""`halfwave plan RECIPE`: will it fit, how fast will it be, and is half precision safe, before anything is run.
+
+`halfwave plan --auto RUN` chooses the formats of a trained model, see `plan_auto`.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,11 +15,21 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
+from halfwave.commands.plan_auto import AutoPlan
 from halfwave.errors import UsageError
 from halfwave.numerics import memory_bytes
-from halfwave.planner import Clock, Roofline, Stopwatch, format_bytes, get_device, parse_bytes
-from halfwave.planner.paper_memory import PaperRow, paper_tables
-from halfwave.planner.verdicts import PolicyVerdict, judge
+from halfwave.planner import (
+    Clock,
+    PaperRow,
+    PolicyVerdict,
+    Roofline,
+    Stopwatch,
+    format_bytes,
+    get_device,
+    judge,
+    paper_tables,
+    parse_bytes,
+)
 from halfwave.recipes import get_recipe
 from halfwave.tables import build_table
 
@@ -25,7 +39,7 @@ class Plan:
     """Memory, largest batch, time and precision of each policy, before a run."""
 
     recipe: Positional[str] = ""
-    """Name of a recipe: darcy, darcy-paper, ..."""
+    """Name of a recipe: darcy, darcy-paper, ...; with --auto a run directory or a model file."""
     batch: int | None = None
     """Samples of a batch; by default the recipe's."""
     grid: int | None = None
@@ -46,8 +60,27 @@ class Plan:
     """Print JSON in place of the table."""
     paper: bool = False
     """The paper's memory tables from plans at its own sizes, beside its figures (no recipe)."""
+    auto: bool = False
+    """Choose a format for each layer and stage of a trained model, by one of the limits below or by its test error."""
+    max_error: float | None = None
+    """With --auto: relative L2 error of an answer that rounding may make; least bytes for it."""
+    max_bytes: str | None = None
+    """With --auto: what may be stored for a sample, such as 3MB; least error for it."""
+    max_time: float | None = None
+    """With --auto: time of a forward pass relative to full precision; least error for it."""
+    data: Path | None = None
+    """With --auto: dataset file; by default the run's own."""
+    out: Path | None = None
+    """With --auto: file for the plan, which `halfwave train --policy` takes."""
 
     def run(self) -> None:
+        if self.auto:
+            limits = self.max_error, self.max_bytes, self.max_time
+            AutoPlan(Path(self.recipe), self.data, *limits, self.out, self.json).run()
+            return
+        for name in ("max_error", "max_bytes", "max_time", "data", "out"):
+            if getattr(self, name) is not None:
+                raise UsageError(f"--{name.replace('_', '-')} belongs to --auto: halfwave plan --auto RUN")
         if self.paper:
             self._paper()
             return

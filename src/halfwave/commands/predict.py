@@ -11,8 +11,7 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import find_model_file, log_console, results_console
 from halfwave.commands.evaluate import check_fits
-from halfwave.data.cloud_files import CloudWriter, open_clouds
-from halfwave.data.fields import FieldWriter, open_fields
+from halfwave.data import CloudWriter, FieldWriter, open_clouds, open_fields
 from halfwave.display import progress_of
 from halfwave.errors import UsageError
 from halfwave.files import check_no_input

@@ -13,10 +13,10 @@ from tyro.conf import Positional
 from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.errors import UsageError
 from halfwave.files import make_directory, write_json
-from halfwave.measure.profile import profile_step
+from halfwave.measure import profile_step
 from halfwave.precision import Policy
 from halfwave.recipes import get_recipe
-from halfwave.report.profile import draw_profile
+from halfwave.report import draw_profile
 from halfwave.tables import build_table
 from halfwave.training import build_recipe_step
 

@@ -7,12 +7,17 @@ from pathlib import Path
 
 from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.errors import InputError
-from halfwave.experiments.experiment import Scale, check_scale
-from halfwave.experiments.gather import command_for, gather, scales_present
-from halfwave.experiments.registry import experiment_names, get_experiment
+from halfwave.experiments import (
+    Scale,
+    check_scale,
+    command_for,
+    experiment_names,
+    gather,
+    get_experiment,
+    scales_present,
+)
 from halfwave.files import check_no_input
-from halfwave.report.evidence import SIGNS, Evidence
-from halfwave.report.evidence_files import EvidenceFiles
+from halfwave.report import SIGNS, Evidence, EvidenceFiles
 from halfwave.tables import build_table
 
 _PAGES = (".html", ".htm")

@@ -12,12 +12,21 @@ from tyro.conf import Positional
 from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.display import progress_of
 from halfwave.errors import InputError
-from halfwave.experiments.experiment import SCALES, Experiment, Scale, check_scale
-from halfwave.experiments.plan import plan_trainings
-from halfwave.experiments.registry import experiment_names, get_experiment
-from halfwave.experiments.results import Results, read_results
-from halfwave.experiments.runner import run, summarise
-from halfwave.report.summary import Summary, text_of
+from halfwave.experiments import (
+    SCALES,
+    Experiment,
+    Results,
+    Scale,
+    check_scale,
+    experiment_names,
+    get_experiment,
+    plan_trainings,
+    read_results,
+    run,
+    summarise,
+)
+from halfwave.measure import keep_freed_blocks
+from halfwave.report import Summary, text_of
 from halfwave.tables import build_table
 
 ALL = "all"
@@ -42,6 +51,7 @@ class Reproduce:
         if not self.name:
             results_console().print(self._list())
             return
+        keep_freed_blocks()
         names = experiment_names() if self.name == ALL else [self.name]
         experiments = as_usage(lambda: [get_experiment(name) for name in names])
         if scale == "paper":

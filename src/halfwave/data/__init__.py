@@ -1,15 +1,21 @@
 """Datasets: random fields, one file per problem, the store, and readers of published formats."""
 
-from halfwave.data.ahmed import Ahmed
-from halfwave.data.car import Car
+from halfwave.data.ahmed import STANDARD_AHMED, Ahmed, ahmed_body
+from halfwave.data.body_flow import mesh_size
+from halfwave.data.car import Car, car_body
+from halfwave.data.cloud_files import CloudWriter, open_clouds
 from halfwave.data.darcy import Darcy
-from halfwave.data.dataset import Dataset, Split
-from halfwave.data.generate import generate
+from halfwave.data.dataset import Dataset, Split, resolve_index
+from halfwave.data.distance import query_grid, signed_distance
+from halfwave.data.fields import FieldWriter, open_fields
+from halfwave.data.generation import generate
 from halfwave.data.generator import Generator, sample_shapes
 from halfwave.data.live import LiveDataset, live_dataset
+from halfwave.data.lofted_body import LoftedBody, full_mesh
 from halfwave.data.navier_stokes import NavierStokes
 from halfwave.data.normalizer import Normalizer, fit_normalizers
 from halfwave.data.opening import open_any, open_dataset, open_point_dataset
+from halfwave.data.placement import Placement
 from halfwave.data.point_dataset import PointDataset, PointSample, PointSplit
 from halfwave.data.random_fields import GaussianField
 from halfwave.data.readers.common import ReadOptions
@@ -18,28 +24,42 @@ from halfwave.data.shallow_water import ShallowWater
 
 __all__ = [
     "GENERATORS",
+    "STANDARD_AHMED",
     "Ahmed",
     "Car",
+    "CloudWriter",
     "Darcy",
     "Dataset",
+    "FieldWriter",
     "GaussianField",
     "Generator",
     "LiveDataset",
+    "LoftedBody",
     "NavierStokes",
     "Normalizer",
+    "Placement",
     "PointDataset",
     "PointSample",
     "PointSplit",
     "ReadOptions",
     "ShallowWater",
     "Split",
+    "ahmed_body",
     "build_generator",
+    "car_body",
     "fit_normalizers",
+    "full_mesh",
     "generate",
     "live_dataset",
+    "mesh_size",
     "open_any",
+    "open_clouds",
     "open_dataset",
+    "open_fields",
     "open_point_dataset",
+    "query_grid",
     "register_generator",
+    "resolve_index",
     "sample_shapes",
+    "signed_distance",
 ]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from halfwave.domains.derivatives import on_sphere
 from halfwave.domains.domain import Domain
-from halfwave.domains.latitudes import SPHERE_GRIDS, SphereGrid, interpolation, latitudes
+from halfwave.domains.sphere_grids import SPHERE_GRIDS, SphereGrid, interpolation, latitudes
 from halfwave.domains.waves import from_waves, interpolate_periodic, to_waves
 from halfwave.errors import InputError
 

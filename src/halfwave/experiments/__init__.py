@@ -33,3 +33,27 @@ What experiments share, so that nothing is made twice:
 Budgets: at `smoke` an experiment takes 5 to 10 seconds and shows that it runs; at `small` about 100 seconds on two
 cores, shared trainings counted once; `paper` is the paper's setting.
 """
+
+from halfwave.experiments.experiment import SCALES, Experiment, Scale, check_scale
+from halfwave.experiments.gathering import command_for, gather, scales_present
+from halfwave.experiments.plan import plan_trainings
+from halfwave.experiments.registry import experiment_names, get_experiment
+from halfwave.experiments.results import Results, read_results
+from halfwave.experiments.runner import run, summarise
+
+__all__ = [
+    "SCALES",
+    "Experiment",
+    "Results",
+    "Scale",
+    "check_scale",
+    "command_for",
+    "experiment_names",
+    "gather",
+    "get_experiment",
+    "plan_trainings",
+    "read_results",
+    "run",
+    "scales_present",
+    "summarise",
+]

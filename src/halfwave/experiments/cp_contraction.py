@@ -10,9 +10,7 @@ from torch import Tensor
 from halfwave.experiments.experiment import Scale
 from halfwave.numerics import Arithmetic, arithmetic_of
 from halfwave.recipes import HALF, problem
-from halfwave.spectral import ContractionPlan, WeightSettings, plan_contraction
-from halfwave.spectral.factorized import FactorizedWeight
-from halfwave.spectral.plan import ComplexMode
+from halfwave.spectral import ComplexMode, ContractionPlan, FactorizedWeight, WeightSettings, plan_contraction
 
 
 @dataclass(frozen=True)

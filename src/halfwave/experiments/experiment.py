@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from halfwave.errors import InputError
 from halfwave.experiments.lab import RESULTS_VERSION, Lab, Training
-from halfwave.report.summary import Summary
+from halfwave.report import Summary
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")

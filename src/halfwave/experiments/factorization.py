@@ -10,7 +10,7 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, check_close, deviation, errors_of, excess, mean, select, with_deviation
 from halfwave.recipes import TITLES, paper_setting, problem
-from halfwave.report.summary import Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Comparison, Line, Panel, Series, Summary, Verdict
 
 PROBLEMS = ("navier-stokes", "darcy")
 METHODS = ("full", "mixed")

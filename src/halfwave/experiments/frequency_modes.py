@@ -19,7 +19,7 @@ from halfwave.experiments.methods import (
     with_deviation,
 )
 from halfwave.recipes import problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 METHODS = ("full", "mixed")
 # The paper keeps 16, 32, 64 and 128 modes of a grid of 128: these parts of the grid.

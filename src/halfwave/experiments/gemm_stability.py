@@ -15,7 +15,7 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import half_training, raw_darcy
 from halfwave.numerics import arithmetic_of, get_format
 from halfwave.recipes import HALF
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import FourierTransform
 from halfwave.training import build_engine
 

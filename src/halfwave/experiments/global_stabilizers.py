@@ -14,7 +14,7 @@ from halfwave.data import Dataset
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import half_training, raw_darcy
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.training import Batch, build_engine, cut, epoch_order
 
 # The paper draws loss and scale over batches and gives no numbers: what diverges in the first epoch.

@@ -11,7 +11,7 @@ from halfwave.experiments.experiment import Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, SEEDS, check_close, deviation, excess, mean, select, with_deviation
 from halfwave.recipes import TITLES, problem
-from halfwave.report.summary import Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Comparison, Line, Panel, Series, Summary, Verdict
 
 METHODS = ("full", "mixed")
 # The error that the paper draws: H1 where it trains on it.

@@ -11,7 +11,7 @@ from typing import Any
 
 from halfwave.experiments.experiment import Row, Scale
 from halfwave.experiments.lab import Trained
-from halfwave.report.summary import Check, plus_minus
+from halfwave.report import Check, plus_minus
 
 LABELS = {
     "full": "full",

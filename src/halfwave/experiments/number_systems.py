@@ -11,7 +11,7 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.numerics import get_format
 from halfwave.recipes import TITLES, problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict, plus_minus
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict, plus_minus
 
 # Curves only: bf16 has a significantly higher error than full and fp16, fp8 diverges.
 METHODS: Mapping[str, tuple[str, str]] = {

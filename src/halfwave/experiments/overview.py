@@ -19,7 +19,7 @@ from halfwave.experiments.methods import (
     with_deviation,
 )
 from halfwave.recipes import PROBLEMS, TITLES, problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 METHODS = ("full", "amp", "mixed")
 # The figure has no numbers; its caption: memory falls by up to so many percent, the L2 error rises by at most so many.

@@ -11,9 +11,8 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.measure import median_seconds
 from halfwave.recipes import TITLES
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
-from halfwave.spectral import execute
-from halfwave.spectral.plan import forget_plans
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.spectral import execute, forget_plans
 
 # Seconds to calculate paths and to compute einsums; the third figure is their ratio in percent.
 PAPER = {"navier-stokes": (0.000573, 0.000751, 76.3), "darcy": (0.000441, 0.000716, 61.6)}

@@ -13,17 +13,14 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from halfwave.data import Dataset
-from halfwave.data.normalizer import fit_normalizers
+from halfwave.data import Dataset, fit_normalizers
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.interop import from_neuralop
-from halfwave.measure import StepMeasure, measure_step, seconds_of, training_step
-from halfwave.measure.bench import PEER
-from halfwave.measure.bench_cases import BenchCase, build_peer
+from halfwave.measure import PEER, BenchCase, StepMeasure, build_peer, measure_step, seconds_of, training_step
 from halfwave.precision import Policy
 from halfwave.recipes import HALF, TITLES, problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.training import Operator, build_loss, cut, epoch_order, evaluate
 
 METHODS = (PEER, "full", "mixed")

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from halfwave.data import sample_shapes
 from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Training
-from halfwave.measure.bench import measure_rates
+from halfwave.measure import measure_rates
 from halfwave.models import build_model
 from halfwave.planner import MemoryPlan, plan_memory
 from halfwave.precision import Policy

@@ -11,7 +11,7 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Trained, Training
 from halfwave.experiments.overflow import ROUNDED, raw_darcy
 from halfwave.recipes import Recipe
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 # (Fourier precision, AMP, pre-activation): seconds per epoch, mean train loss of the last 5 epochs, on Navier-Stokes.
 # Half without pre-activation is N/A in both: it diverged.

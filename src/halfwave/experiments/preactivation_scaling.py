@@ -14,7 +14,7 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import half_training, raw_darcy
 from halfwave.experiments.preactivation import MEASURES, measure_training, trained_darcy
 from halfwave.recipes import Recipe
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.training import RangeMonitor, build_engine
 
 # In words only: accuracy deteriorates with the divisor, at 10^4 nothing is learnt, normalisation diverges in the end.

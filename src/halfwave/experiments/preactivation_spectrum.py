@@ -16,7 +16,7 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import ROUNDED
 from halfwave.precision import get_stabilizer
 from halfwave.recipes import problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 # The paper shows the mean differences of amplitude and phase for tanh, as pictures without numbers.
 STABILIZERS = ("tanh", "hard-clip", "2-sigma-clip", "divide-10", "normalise")
@@ -29,19 +29,21 @@ ALIGNED = 0.1
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedModel:
     """A model trained on Navier-Stokes; mixed has a half-precision FFT with tanh, as the paper's."""
 
     model: str
     training: Training
 
 
-def configurations(scale: Scale) -> list[Trained]:
+def configurations(scale: Scale) -> list[TrainedModel]:
     recipe = problem("navier-stokes", scale)
-    return [Trained(name, Training(recipe, precision, 0, changes)) for name, (precision, changes) in MODELS.items()]
+    return [
+        TrainedModel(name, Training(recipe, precision, 0, changes)) for name, (precision, changes) in MODELS.items()
+    ]
 
 
-def measure(trained: Trained, lab: Lab) -> list[dict[str, Any]]:
+def measure(trained: TrainedModel, lab: Lab) -> list[dict[str, Any]]:
     run = lab.train(trained.training)
     if run.result is None:
         raise RuntimeError(f"{trained.model} diverged: {run.reason}")

@@ -20,7 +20,7 @@ from halfwave.experiments.methods import (
     select,
     with_deviation,
 )
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Value, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Value, Verdict
 
 POLICIES = tuple(SECONDS)
 # H1, L2, seconds per epoch; 0.00812 is printed, though the same schedule has 0.00170 in the table of super-resolution.

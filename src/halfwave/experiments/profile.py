@@ -8,11 +8,10 @@ from typing import Any
 
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
-from halfwave.measure.profile import profile_step
-from halfwave.measure.profile_times import PARTS
+from halfwave.measure import PROFILE_PARTS, profile_step
 from halfwave.precision import Policy
 from halfwave.recipes import HALF, Recipe, problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.training import build_recipe_step
 
 # The paper shows pictures without shares: spectral convolutions take most of the time of full precision, and of its
@@ -69,7 +68,8 @@ def summarise(rows: list[Row]) -> Summary:
     lines = [Line((m, "all spectral convolutions"), (None, None), _figures(row)) for m, row in totals.items()]
     lines += [Line((row["method"], row["name"]), (None, None), _figures(row)) for row in parts.values()]
     bars = tuple(
-        Series(method, PARTS, tuple(100 * parts[method, part]["share"] for part in PARTS), "bars") for method in METHODS
+        Series(method, PROFILE_PARTS, tuple(100 * parts[method, part]["share"] for part in PROFILE_PARTS), "bars")
+        for method in METHODS
     )
     return Summary(
         Comparison(("method", "part"), ("time of a step, ms", "share, %"), tuple(lines)),
@@ -105,7 +105,7 @@ def _kernel_panel(rows: list[Row]) -> Panel:
 def _checks(totals: Mapping[str, Row], parts: Mapping[tuple[str, str], Row]) -> tuple[Check, ...]:
     baseline = next(iter(METHODS))
     shares = {method: 100 * row["share"] for method, row in totals.items()}
-    largest = max(PARTS, key=lambda part: parts[baseline, part]["share"])
+    largest = max(PROFILE_PARTS, key=lambda part: parts[baseline, part]["share"])
     share = 100 * parts[baseline, largest]["share"]
     others = ", ".join(f"{method} {shares[method]:.0f}%" for method in METHODS if method != baseline)
     return (

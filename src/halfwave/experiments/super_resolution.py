@@ -11,7 +11,7 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, SEEDS, check_close, deviation, mean, select, with_deviation
 from halfwave.recipes import Recipe
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.training import evaluate
 
 FACTORS = (1, 2, 4, 8)

@@ -12,7 +12,7 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.numerics import arithmetic_of
 from halfwave.recipes import HALF
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import FourierTransform
 
 FREQUENCIES = 10

@@ -10,7 +10,7 @@ from typing import Any
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.recipes import problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict, plus_minus
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict, plus_minus
 
 # H1, L2, seconds per epoch on Navier-Stokes.
 PAPER = {"none": (0.0121, 0.00470, 51.72), "tanh": (0.0122, 0.00465, 52.56)}

@@ -20,7 +20,7 @@ from halfwave.experiments.plan import count_step
 from halfwave.models import FNO, set_precision
 from halfwave.precision import Policy
 from halfwave.recipes import HALF, TITLES, problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 # Seconds per epoch on an A100.
 PAPER = {

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from halfwave.certificates import core_of, observe
-from halfwave.data.darcy import Darcy
+from halfwave.data import Darcy
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.numerics import get_format
 from halfwave.recipes import HALF, Recipe
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.theory import (
     bound_discretization,
     bound_precision,

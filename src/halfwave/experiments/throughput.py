@@ -13,7 +13,7 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, select
 from halfwave.numerics import arithmetic_of
 from halfwave.recipes import TITLES, Recipe, problem
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
 METHODS = ("full", "amp", "half", "mixed")
 FORMATS = ("fp16", "bf16")

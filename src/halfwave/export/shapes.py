@@ -8,8 +8,7 @@ from itertools import count
 
 from torch import nn
 
-from halfwave.models import SFNO, NeuralOperator
-from halfwave.models.trunk import GridOperator
+from halfwave.models import SFNO, GridOperator, NeuralOperator
 
 FREE = ("batch", "grid")
 

@@ -18,7 +18,7 @@ from halfwave.errors import InputError
 from halfwave.interop.converted import ConvertedChannelMLP, ConvertedConv
 from halfwave.interop.neuralop_spectral import both_signs, weight_arguments
 from halfwave.interop.peer_modules import FOURIER_CONV, SPHERE_CONV, ancestor, has_hooks, qualified_name
-from halfwave.models.pointwise import ChannelMLP
+from halfwave.models import ChannelMLP
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral import SpectralConv, SphericalTransform
 

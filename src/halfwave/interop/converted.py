@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.errors import InputError
-from halfwave.models.pointwise import ChannelMLP
-from halfwave.spectral import SpectralConv
-from halfwave.spectral.resampling import resample
+from halfwave.models import ChannelMLP
+from halfwave.spectral import SpectralConv, resample
 
 
 class ConvertedConv(nn.Module):

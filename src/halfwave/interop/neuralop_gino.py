@@ -10,8 +10,7 @@ from torch import Tensor
 from halfwave.interop.neuralop_spectral import spectral_modes, spectral_state, weight_arguments
 from halfwave.interop.peer_model import read_blocks, read_convolutions
 from halfwave.interop.peer_settings import PeerSettings, refuse
-from halfwave.models.mollifiers import MOLLIFIERS
-from halfwave.models.nonlinearity import nonlinearity_name
+from halfwave.models import MOLLIFIERS, nonlinearity_name
 
 # What the blocks of our GINO take from an FNO's settings.
 _CARRIED = ("n_modes", "n_layers", "fno_skip", "channel_mlp_skip", "implementation", "stabilizer")

@@ -18,7 +18,7 @@ from torch import nn
 
 from halfwave.measure.ranges import is_spectral
 
-PARTS = (
+PROFILE_PARTS = (
     "transforms",
     "contraction",
     "rest of spectral conv",
@@ -67,10 +67,10 @@ class ProfileTimes:
         return inside / self.total if self.total > 0 else 0.0
 
     def parts(self) -> list[dict[str, Any]]:
-        sums: dict[str, float] = dict.fromkeys(PARTS, 0.0)
+        sums: dict[str, float] = dict.fromkeys(PROFILE_PARTS, 0.0)
         for name, place, seconds in self.rows:
             sums[self._part(name, place)] += seconds
-        return [self._row(part, sums[part]) for part in PARTS]
+        return [self._row(part, sums[part]) for part in PROFILE_PARTS]
 
     def modules(self) -> list[dict[str, Any]]:
         """Forward and backward seconds of each module, without those of the modules inside it."""

@@ -6,13 +6,22 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from halfwave.models.base import NeuralOperator, set_precision
+from halfwave.models.base import NeuralOperator, names_in_operator, set_precision
+from halfwave.models.block import FNOBlock, Skip
+from halfwave.models.compressed import Compressed, compression_of
 from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
-from halfwave.models.fno import FNO
+from halfwave.models.fno import FNO, TFNO
 from halfwave.models.gino import GINO
+from halfwave.models.graph_cache import GraphCache, PreparedGraphs
+from halfwave.models.mollifiers import MOLLIFIERS
+from halfwave.models.nonlinearity import NONLINEARITIES, nonlinearity_name
 from halfwave.models.packing import pack_points, unpack_points
+from halfwave.models.pointwise import ChannelMLP
+from halfwave.models.recompute import blocks_of, recompute_blocks
+from halfwave.models.scaling import Factors, layer_factors
+from halfwave.models.settling import settle_for, settle_stabilizers, settled_stabilizers, trial_run
 from halfwave.models.sfno import SFNO
-from halfwave.models.tfno import TFNO
+from halfwave.models.trunk import GridOperator
 from halfwave.models.unet import UNet
 
 _MODELS: dict[str, type[NeuralOperator]] = {cls.__name__: cls for cls in (FNO, TFNO, SFNO, GINO, UNet)}
@@ -41,15 +50,35 @@ __all__ = [
     "FNO",
     "GINO",
     "MODELS",
+    "MOLLIFIERS",
+    "NONLINEARITIES",
     "SFNO",
     "TFNO",
+    "ChannelMLP",
+    "Compressed",
+    "FNOBlock",
+    "Factors",
+    "GraphCache",
     "GridEmbedding",
+    "GridOperator",
     "NeuralOperator",
+    "PreparedGraphs",
     "SinusoidalEmbedding",
+    "Skip",
     "UNet",
+    "blocks_of",
     "build_model",
+    "compression_of",
+    "layer_factors",
+    "names_in_operator",
+    "nonlinearity_name",
     "pack_points",
+    "recompute_blocks",
     "register_model",
     "set_precision",
+    "settle_for",
+    "settle_stabilizers",
+    "settled_stabilizers",
+    "trial_run",
     "unpack_points",
 ]

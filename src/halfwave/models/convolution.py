@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from halfwave.models.pointwise import PointwiseModule
 from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
 from halfwave.precision import Policy, as_policy
-from halfwave.spectral.slicing import slices
+from halfwave.spectral import slices
 
 
 class Convolution(PointwiseModule):

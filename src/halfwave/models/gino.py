@@ -24,12 +24,16 @@ from halfwave.models.sinusoidal import CoordinateEmbedding
 from halfwave.models.trunk import TrunkSettings
 from halfwave.numerics import at_least_fp32
 from halfwave.precision import Policy
-from halfwave.spectral import FourierTransform, WeightSettings
-from halfwave.spectral.factorized import Implementation
-from halfwave.spectral.fields import check_tensor
-from halfwave.spectral.modes import Layout, check_modes
-from halfwave.spectral.ranks import Rank
-from halfwave.spectral.transform_plan import Backend
+from halfwave.spectral import (
+    Backend,
+    FourierTransform,
+    Implementation,
+    Layout,
+    Rank,
+    WeightSettings,
+    check_modes,
+    check_tensor,
+)
 
 _TANH = (None, "latent_embed", "both")
 

@@ -18,7 +18,7 @@ from halfwave.models.nonlinearity import NONLINEARITIES, nonlinearity_name
 from halfwave.models.pointwise import PointwiseModule
 from halfwave.numerics import Arithmetic, Gradients, Operands, compiling, run_kernel
 from halfwave.precision import Policy, as_policy
-from halfwave.spectral.slicing import slices
+from halfwave.spectral import slices
 
 
 class NormActivation(PointwiseModule):

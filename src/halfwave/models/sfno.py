@@ -12,11 +12,7 @@ from halfwave.models.padding import check_padding
 from halfwave.models.scaling import Factor, layer_factors
 from halfwave.models.trunk import GridOperator, TrunkSettings
 from halfwave.precision import Policy
-from halfwave.spectral import SphericalTransform, WeightSettings
-from halfwave.spectral.factorized import Implementation
-from halfwave.spectral.legendre import SphereGrid
-from halfwave.spectral.modes import Layout
-from halfwave.spectral.ranks import Rank
+from halfwave.spectral import Implementation, Layout, Rank, SphereGrid, SphericalTransform, WeightSettings
 
 
 class SFNO(GridOperator):

@@ -18,8 +18,7 @@ from halfwave.models.embeddings import PositionalEmbedding, build_embedding
 from halfwave.models.padding import DomainPadding
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.scaling import Factors, layer_shapes, total_factors
-from halfwave.spectral import SpectralConv, WeightSettings
-from halfwave.spectral.transform import Transform
+from halfwave.spectral import SpectralConv, Transform, WeightSettings
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,23 @@ Formats are a policy's business: an ambient autocast is off inside a kernel, in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.utils.checkpoint import checkpoint
 
 from halfwave.numerics.hardware import kind_of
-from halfwave.numerics.portable import compiling, portable
+from halfwave.numerics.portable_mode import compiling, portable
 
 Operands = tuple[Any, ...]
 """Tensors, None where one is left out."""
 Gradients = Sequence["Tensor | None"]
+
+_plainly = False
 
 
 class Kernel(Protocol):
@@ -54,7 +57,7 @@ class LinearKernel(Protocol):
 
 def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
     """The kernel on these operands, differentiable any number of times."""
-    if transformed() or _empty(tensors[0]):
+    if _takes_plain_way() or _empty(tensors[0]):
         return kernel.plain(*tensors)
     result: Tensor = _Lean.apply(kernel, *tensors)
     return result
@@ -62,9 +65,17 @@ def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
 
 def run_linear(kernel: LinearKernel, x: Tensor) -> Tensor:
     """The linear kernel on `x`, differentiable any number of times."""
-    if transformed():
+    if _takes_plain_way():
         return kernel.plain(x)
     result: Tensor = _Linear.apply(kernel, x)
+    return result
+
+
+def recomputed_later(function: Callable[..., Tensor], *tensors: Any) -> Tensor:
+    """The function's result, of which the backward pass makes the intermediates again; not within `plainly`."""
+    if _plainly:
+        return function(*tensors)
+    result: Tensor = checkpoint(function, *tensors, use_reentrant=False)
     return result
 
 
@@ -75,6 +86,21 @@ def transformed() -> bool:
     if compiling():
         return False
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def _takes_plain_way() -> bool:
+    return transformed() or (_plainly and not torch.compiler.is_compiling())
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Within, every kernel takes the plain way: nothing is sliced, recomputed or hidden from autograd."""
+    global _plainly
+    before, _plainly = _plainly, True
+    try:
+        yield
+    finally:
+        _plainly = before
 
 
 def untransformed() -> AbstractContextManager[Any]:

@@ -14,9 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from halfwave.errors import InputError
-from halfwave.models import NeuralOperator, set_precision
-from halfwave.models.graph_cache import PreparedGraphs
-from halfwave.models.recompute import recompute_blocks
+from halfwave.models import NeuralOperator, PreparedGraphs, recompute_blocks, set_precision
 from halfwave.numerics import meta_as
 from halfwave.planner.module_path import ModulePath
 from halfwave.precision import Policy

@@ -4,7 +4,7 @@ from halfwave.precision.module import PolicyModule, warn_of
 from halfwave.precision.policy import BLOCKS, NAMES, PRECISIONS, ROLES, SPECTRAL_ROLES, Policy, as_policy
 from halfwave.precision.resolved import Resolved
 from halfwave.precision.schedule import Schedule
-from halfwave.precision.stabilizers import get_stabilizer, resolve_stabilizer
+from halfwave.precision.stabilizers import check_stabilizer, get_stabilizer, resolve_stabilizer
 
 __all__ = [
     "BLOCKS",
@@ -17,6 +17,7 @@ __all__ = [
     "Resolved",
     "Schedule",
     "as_policy",
+    "check_stabilizer",
     "get_stabilizer",
     "resolve_stabilizer",
     "warn_of",

@@ -1,1 +1,36 @@
 """Tables, plots and pages, from result files only."""
+
+from halfwave.report.bounds import draw_bounds, is_result
+from halfwave.report.curves import draw_curves
+from halfwave.report.demo import write_fields_figure, write_page
+from halfwave.report.evidence import SIGNS, Evidence, Finding
+from halfwave.report.evidence_files import EvidenceFiles
+from halfwave.report.preview import BodyPictures, FieldPictures, save_preview
+from halfwave.report.profile import draw_profile
+from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Value, Verdict, plus_minus, text_of
+
+__all__ = [
+    "SIGNS",
+    "BodyPictures",
+    "Check",
+    "Comparison",
+    "Evidence",
+    "EvidenceFiles",
+    "FieldPictures",
+    "Finding",
+    "Line",
+    "Panel",
+    "Series",
+    "Summary",
+    "Value",
+    "Verdict",
+    "draw_bounds",
+    "draw_curves",
+    "draw_profile",
+    "is_result",
+    "plus_minus",
+    "save_preview",
+    "text_of",
+    "write_fields_figure",
+    "write_page",
+]

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from halfwave.numerics import Arithmetic, arithmetic, get_format
 from halfwave.spectral.contraction import contract_dense
 from halfwave.spectral.contraction_settings import DEFAULT, ContractionSettings
-from halfwave.spectral.execute import execute
+from halfwave.spectral.execution import execute
 from halfwave.spectral.plan import ContractionPlan
 from halfwave.spectral.weights import SpectralWeight
 

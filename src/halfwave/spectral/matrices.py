@@ -82,9 +82,9 @@ def _shape(size: int, count: int, last: bool) -> tuple[int, int]:
     return (size, 2 * count) if last else (2 * count, 2 * size)
 
 
-def cached_bytes() -> int:
-    """Bytes that the cache holds now."""
-    return _CACHE.held
+def scale_of(points: int, weighting: Weighting) -> float:
+    """What the entries of an axis with this many points are scaled by, after rounding where products are wide."""
+    return 1.0 / points if weighting == "mean" else 1.0
 
 
 def last_axis_weights(axis: AxisModes, weighting: Weighting) -> Tensor:
@@ -123,7 +123,7 @@ def _last(key: MatrixKey) -> Tensor:
     theta = _angles(key.axis, key.weighting).T
     exact = torch.cat([theta.cos(), -theta.sin()], dim=1)
     if key.weighting == "mean":
-        return key.arithmetic.constant(exact, 1.0 / key.axis.size)
+        return key.arithmetic.constant(exact, scale_of(key.axis.size, key.weighting))
     doubled = last_axis_weights(key.axis, key.weighting).repeat(2)
     # Sines of the frequencies 0 and N/2 are zero in exact arithmetic: their imaginary parts drop out, as in irfft.
     alone = doubled == 1.0
@@ -136,5 +136,4 @@ def _inner(key: MatrixKey) -> Tensor:
     c, s = theta.cos(), theta.sin()
     real = torch.stack([c, s], dim=2).flatten(1)
     imaginary = torch.stack([-s, c], dim=2).flatten(1)
-    scale = 1.0 / key.axis.size if key.weighting == "mean" else 1.0
-    return key.arithmetic.constant(torch.cat([real, imaginary]), scale)
+    return key.arithmetic.constant(torch.cat([real, imaginary]), scale_of(key.axis.size, key.weighting))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from halfwave.numerics import Arithmetic, compiling, portable
 from halfwave.spectral.cost import cheaper_backend
-from halfwave.spectral.matrices import Weighting, transform_matrix
+from halfwave.spectral.matrices import Weighting, scale_of, transform_matrix
 from halfwave.spectral.modes import AxisModes
 
 Backend = Literal["auto", "gemm", "fft"]
@@ -45,7 +45,10 @@ class TransformPlan:
         last = len(self.modes) - 1
         return tuple(
             [
-                transform_matrix(axis, i == last, self.weighting, self.arith, self.device)
+                self.arith.matrix(
+                    transform_matrix(axis, i == last, self.weighting, self.arith, self.device),
+                    scale_of(axis.size, self.weighting),
+                )
                 for i, axis in enumerate(self.modes)
             ]
         )

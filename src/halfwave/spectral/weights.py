@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from halfwave.numerics import Arithmetic
 from halfwave.spectral.contraction import contract_dense
 from halfwave.spectral.contraction_settings import DEFAULT, ContractionSettings
-from halfwave.spectral.execute import execute
+from halfwave.spectral.execution import execute
 
 
 class SpectralWeight(nn.Module):

@@ -4,8 +4,8 @@ Float64 mathematics on plain numbers; no nn. What needs a model lives in `halfwa
 """
 
 from halfwave.theory.block import bound_block
-from halfwave.theory.bound import Bound, Estimate
-from halfwave.theory.crossover import crossover
+from halfwave.theory.bound import Bound, Estimate, Number, read_number, read_per_axis
+from halfwave.theory.crossing import crossover
 from halfwave.theory.discretization import bound_discretization
 from halfwave.theory.emulator import emulated_fft
 from halfwave.theory.interpolant import Interpolant, estimate_lipschitz, estimate_variation
@@ -23,9 +23,10 @@ from halfwave.theory.paper import (
     paper_lower_bound_discretization_general,
     paper_lower_bound_precision_general,
 )
-from halfwave.theory.pipeline import Pipeline
+from halfwave.theory.pipeline import Pipeline, TransformName
 from halfwave.theory.precision import Algorithm, bound_precision
 from halfwave.theory.precision_system import PrecisionSystem, bound_precision_system
+from halfwave.theory.roundoff import read_format
 
 __all__ = [
     "Algorithm",
@@ -33,8 +34,10 @@ __all__ = [
     "Estimate",
     "Interpolant",
     "Layer",
+    "Number",
     "Pipeline",
     "PrecisionSystem",
+    "TransformName",
     "bound_block",
     "bound_discretization",
     "bound_layers",
@@ -60,4 +63,7 @@ __all__ = [
     "paper_lower_bound_discretization_general",
     "paper_lower_bound_precision_general",
     "precision_error",
+    "read_format",
+    "read_number",
+    "read_per_axis",
 ]

@@ -14,8 +14,7 @@ from halfwave.domains import read_name
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
-from halfwave.precision import BLOCKS, PRECISIONS, Policy, Schedule
-from halfwave.precision.stabilizers import check_stabilizer
+from halfwave.precision import BLOCKS, PRECISIONS, Policy, Schedule, check_stabilizer
 from halfwave.recipes import Recipe
 
 SCHEDULE = "schedule"
@@ -64,7 +63,11 @@ class TrainConfig(BaseModel):
     """Samples of one batch, over all devices."""
     learning_rate: float = Field(2e-3, gt=0)
     weight_decay: float = Field(1e-4, ge=0)
-    scheduler: Literal["cosine", "constant"] = "cosine"
+    scheduler: Literal["cosine", "one-cycle", "constant"] = "cosine"
+    """Of the learning rate: a cosine down to zero; the same after a rise over the first 30% of updates; or none."""
+    augment: tuple[str, ...] = ()
+    """Symmetries of the problem by which each training sample is moved at random: translations (along periodic axes),
+    reflections (and swapped axes). All channels must be scalars, and the equation must have them."""
     loss: Literal["l2", "h1"] = "l2"
     """Relative L2 or H1; on point clouds L2 alone."""
     normalise: bool = True

@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from halfwave.errors import InputError
-from halfwave.models.recompute import blocks_of
+from halfwave.models import blocks_of
 from halfwave.training.operator import Operator
 
 Strategy = Literal["auto", "ddp", "fsdp"]

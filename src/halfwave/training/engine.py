@@ -8,7 +8,7 @@ number of processes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from halfwave.measure import StepMeasure, measure
-from halfwave.models import set_precision
-from halfwave.models.recompute import recompute_blocks
-from halfwave.models.settling import settle_stabilizers, settled_stabilizers
+from halfwave.models import recompute_blocks, set_precision, settle_stabilizers, settled_stabilizers
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch
 from halfwave.training.clouds import Inputs
@@ -30,6 +28,28 @@ from halfwave.training.losses import Loss
 from halfwave.training.operator import Operator
 from halfwave.training.run_state import random_states, restore_random_states
 from halfwave.training.saving import load_tensors
+
+_RISE = 0.3
+_FIRST = 1 / 25
+
+
+def _fall(progress: float) -> float:
+    """A cosine from 1 at the first update to 0 after the last."""
+    return 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def _one_cycle(progress: float) -> float:
+    """From 1/25 up to 1 over the first 30% of updates and down to 0, both along a cosine (Smith and Topin, 2018)."""
+    if progress < _RISE:
+        return 1 - (1 - _FIRST) * _fall(progress / _RISE)
+    return _fall((progress - _RISE) / (1 - _RISE))
+
+
+_RATES: dict[str, Callable[[float], float]] = {
+    "cosine": _fall,
+    "one-cycle": _one_cycle,
+    "constant": lambda progress: 1.0,
+}
 
 
 @dataclass(frozen=True)
@@ -78,10 +98,8 @@ class Engine:
             group["lr"] = self.learning_rate(step)
 
     def learning_rate(self, step: int) -> float:
-        """Constant, or a cosine from the config's rate at the first update to zero after the last."""
-        if self.config.scheduler == "constant":
-            return self.config.learning_rate
-        return self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, step / self.total_steps)))
+        """The config's rate times what its scheduler says of the part of the updates that is done."""
+        return self.config.learning_rate * _RATES[self.config.scheduler](min(1.0, step / self.total_steps))
 
     def update(self, batches: Sequence[Batch], total: int, interrupted: bool = False) -> Update:
         """One update from this process's shares of a group of batches; `total` counts the samples of all shares."""

@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 from halfwave.display import Display
+from halfwave.domains import moved
 from halfwave.measure import RangeMonitor, synchronize, take_allocator_peak
-from halfwave.models.settling import settle_for
+from halfwave.models import settle_for
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch, Samples, cut, epoch_order, share
 from halfwave.training.checkpointing import Keeper
+from halfwave.training.clouds import Inputs, Targets
 from halfwave.training.devices import Interrupts, add_up
 from halfwave.training.engine import Engine, Update
 from halfwave.training.evaluation import Errors, mean_errors, sample_errors
@@ -165,8 +167,18 @@ class Loop:
     def _load(self, indices: Tensor) -> Batch:
         own = share(indices, self.fabric.global_rank, self.fabric.world_size)
         # Every process takes part in every exchange, so one without samples goes through the motions.
-        pair = self.train[own if len(own) else indices[:1]]
-        return Batch(*pair, weight=float(len(own) > 0)).to(self.fabric.device)
+        taken = own if len(own) else indices[:1]
+        x, y = self.train[taken]
+        if self.config.augment:
+            x, y = self._moved(x, y, taken)
+        return Batch(x, y, weight=float(len(own) > 0)).to(self.fabric.device)
+
+    def _moved(self, x: Inputs, y: Targets, taken: Tensor) -> tuple[Inputs, Targets]:
+        """Each sample moved by a symmetry that its number, the epoch and the seed decide: the same on every rank."""
+        assert isinstance(x, Tensor), "only fields on a grid are moved"
+        assert isinstance(y, Tensor), "only fields on a grid are moved"
+        seeds = [(self.config.seed, self.position.epoch, int(index), 1) for index in taken]
+        return moved(self.config.augment, self.train.domain, x, y, seeds)
 
     def _accept(self, update: Update, group: list[Tensor]) -> bool:
         """True to go on with the next batch, False to take this one again under a safer policy."""

@@ -13,9 +13,9 @@ from halfwave.data import (
     live_dataset,
     open_any,
 )
+from halfwave.domains import check_symmetries
 from halfwave.errors import InputError
-from halfwave.models import GINO, MODELS, NeuralOperator, build_model
-from halfwave.models.graph_cache import GraphCache
+from halfwave.models import GINO, MODELS, GraphCache, NeuralOperator, build_model
 from halfwave.recipes import paper_setting
 from halfwave.training.batches import InMemory, Samples
 from halfwave.training.clouds import CloudSamples, find_features, fit_clouds
@@ -66,6 +66,7 @@ class GridProblem:
             if getattr(config, name) != TrainConfig.model_fields[name].default:
                 raise InputError(f"{name} is for point clouds: {self.dataset.path} holds fields on a grid")
         check_modes_fit(config.arguments.get("n_modes"), self.dataset.grid, "n_modes")
+        check_symmetries(config.augment, self.dataset.domain)
         finest = self.dataset.test.grid[0]
         too_fine = [resolution for resolution in config.test_resolutions if not 0 < resolution <= finest]
         if too_fine:
@@ -98,6 +99,7 @@ class CloudProblem:
         if not is_point_model(config.model):
             raise _unfit(config, self.dataset, "point clouds and the model takes fields on a grid")
         self.loss(config)
+        check_symmetries(config.augment, self.dataset.domain)
         find_features(self.dataset, config.features)
         check_modes_fit(config.arguments.get("fno_n_modes"), (_latent(config),) * 3, "fno_n_modes")
         if config.test_resolutions:

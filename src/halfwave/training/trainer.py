@@ -24,9 +24,8 @@ from lightning_fabric import Fabric
 from halfwave.display import Display
 from halfwave.errors import InputError
 from halfwave.files import check_no_input, make_directory, write_json
-from halfwave.models import MODELS, NeuralOperator, set_precision
-from halfwave.models.settling import trial_run
-from halfwave.report.curves import draw_curves
+from halfwave.models import MODELS, NeuralOperator, set_precision, trial_run
+from halfwave.report import draw_curves
 from halfwave.training.checkpointing import Keeper
 from halfwave.training.config import TrainConfig
 from halfwave.training.devices import is_spawned, launch

@@ -28,8 +28,7 @@ from halfwave.data.arrays import (
     require_numeric,
 )
 from halfwave.data.readers.common import Found, side_length
-from halfwave.domains import Box, Domain, Sphere, Torus
-from halfwave.domains.latitudes import SPHERE_GRIDS, SphereGrid, latitudes
+from halfwave.domains import SPHERE_GRIDS, Box, Domain, Sphere, SphereGrid, Torus, latitudes
 from halfwave.errors import InputError
 
 GROUPS = ("t0_fields", "t1_fields", "t2_fields")

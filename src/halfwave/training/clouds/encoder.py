@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halfwave.data import Normalizer, PointDataset, PointSample
-from halfwave.data.distance import query_grid, signed_distance
+from halfwave.data import Normalizer, PointDataset, PointSample, query_grid, signed_distance
 from halfwave.errors import InputError
 from halfwave.models import pack_points
 from halfwave.training.clouds.packed import Clouds

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halfwave.data import PointSample, PointSplit
-from halfwave.data.dataset import resolve_index
+from halfwave.data import PointSample, PointSplit, resolve_index
 from halfwave.domains import Cloud
 from halfwave.training.clouds.encoder import CloudEncoder
 from halfwave.training.clouds.packed import Clouds, Pressures

@@ -11,7 +11,7 @@ from halfwave.experiments.experiment import SCALES, Experiment, Scale, scalars
 from halfwave.experiments.lab import Training
 from halfwave.experiments.results import Results, read_results
 from halfwave.experiments.runner import summarise
-from halfwave.report.evidence import Evidence, Finding
+from halfwave.report import Evidence, Finding
 
 _MOST_VALUES = 12
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from halfwave.numerics.formats import Format, get_format
 from halfwave.numerics.hardware import multiplies_natively
-from halfwave.numerics.portable import portable
+from halfwave.numerics.portable_mode import portable
 from halfwave.numerics.rounding import round_to
 
 
@@ -71,6 +71,18 @@ class Arithmetic:
         Native products have rounded it already; a wide step keeps fp32 until it stores, as a fused kernel would.
         """
         return round_to(x, self.format) if self.format.emulated else x
+
+    def product(self, x: Tensor) -> Tensor:
+        """A product inside a fused step that no `settle` follows: what rounds it is the instruction, or nothing."""
+        return x
+
+    def cast(self, x: Tensor) -> Tensor:
+        """What an operator is about to convert to the dtype of storage, or has made in it."""
+        return x
+
+    def matrix(self, constant: Tensor, scale: float = 1.0) -> Tensor:
+        """What `constant` made with this scale, about to be multiplied with."""
+        return constant
 
     def constant(self, exact: Tensor, scale: float = 1.0) -> Tensor:
         """A float64 matrix with entries of size 1, rounded to the format and scaled, ready for products.
