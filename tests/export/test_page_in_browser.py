@@ -64,6 +64,7 @@ def _relative(a, b):
 
 def _check_numbers(browser, trained):
     """Prediction, solution and error of the page, beside torch's and the generator's solver."""
+    browser.evaluate("operatorPage.idle()")
     x, y, u = (_array(browser, name) for name in ("input", "state.prediction", "state.truth"))
     with torch.no_grad():
         expected = load(trained / "model.safetensors")(x.float()[None, None])[0, 0].double()
@@ -84,14 +85,11 @@ def test_drawing_is_answered_as_torch_answers(page, trained, tmp_path):
 
         place = "document.getElementById('input').getBoundingClientRect()"
         left, top, width, height = browser.evaluate(f"(r => [r.x, r.y, r.width, r.height])({place})")
-        before = browser.evaluate("operatorPage.state.answered")
         browser.evaluate("document.getElementById('value').value = 0")
         browser.mouse("mousePressed", left + 0.2 * width, top + 0.5 * height, 1)
         for step in range(1, 7):
             browser.mouse("mouseMoved", left + (0.2 + 0.1 * step) * width, top + 0.5 * height, 1)
         browser.mouse("mouseReleased", left + 0.8 * width, top + 0.5 * height)
-        browser.until(f"operatorPage.state.answered > {before} && operatorPage.state.solveMs !== null")
-        browser.evaluate("operatorPage.changed()")
         drawn = _check_numbers(browser, trained)
         assert (drawn[16, 7:25] == drawn.min()).all()
 
@@ -99,7 +97,6 @@ def test_drawing_is_answered_as_torch_answers(page, trained, tmp_path):
         for _ in range(3):
             browser.key("ArrowDown")
         browser.key(" ", "Space", " ")
-        browser.evaluate("operatorPage.changed()")
         painted = _check_numbers(browser, trained)
         assert painted[19, 16] == painted.max()
 

@@ -77,6 +77,11 @@ async function changed() {
   busy = false;
 }
 
+/** Resolves when the last change is answered. */
+async function idle() {
+  while (!session || busy || pending) await new Promise((resume) => setTimeout(resume, 5));
+}
+
 function showPrediction() {
   const range = extent(state.prediction);
   paintField("prediction", state.prediction, range[0], range[1]);
@@ -197,7 +202,7 @@ data.samples.forEach((_, k) => byId("sample").add(new Option(`test sample ${k + 
 listen();
 choose();
 // For scripts and tests: what the page holds now.
-window.operatorPage = { input, state, changed };
+window.operatorPage = { input, state, idle };
 start().catch((error) => {
   byId("status").textContent = `This browser cannot run the operator: ${error.message}`;
 });
