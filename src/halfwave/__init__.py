@@ -17,10 +17,12 @@ from halfwave.precision import Policy, Schedule
 from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
-    from halfwave import certificates, data, interop, measure, planner, theory, training
+    from halfwave import certificates, data, interop, measure, parallel, planner, theory, training
     from halfwave.certificates import auto_precision, certify, compress
     from halfwave.export import export
     from halfwave.measure import keep_freed_blocks
+    from halfwave.optimizers import AdamW
+    from halfwave.parallel import parallelize
     from halfwave.training import load, save
 
 try:
@@ -31,6 +33,7 @@ except PackageNotFoundError:  # a source tree that is not installed
 # Imported when first used: the solvers, the trainer and their libraries take seconds that a model does not need.
 _LATER = {
     "auto_precision": "halfwave.certificates",
+    "AdamW": "halfwave.optimizers",
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
     "compress": "halfwave.certificates",
@@ -39,6 +42,8 @@ _LATER = {
     "interop": "halfwave.interop",
     "keep_freed_blocks": "halfwave.measure",
     "measure": "halfwave.measure",
+    "parallel": "halfwave.parallel",
+    "parallelize": "halfwave.parallel",
     "planner": "halfwave.planner",
     "theory": "halfwave.theory",
     "training": "halfwave.training",
@@ -59,6 +64,7 @@ __all__ = [
     "GINO",
     "SFNO",
     "TFNO",
+    "AdamW",
     "Policy",
     "Schedule",
     "SpectralConv",
@@ -75,6 +81,8 @@ __all__ = [
     "measure",
     "models",
     "numerics",
+    "parallel",
+    "parallelize",
     "planner",
     "precision",
     "save",

@@ -319,7 +319,8 @@ class Block:
     def axis(self, name, side, kept, terms, scales, last, entries):
         unit, wide = self.unit(name), self.wide(name)
         sums = self.p.accumulator(FORMATS[name])
-        delta = mpf(matrix_error(side, kept, FORMATS[name], roundoff_of(FORMATS[name]), scales))
+        rounding = roundoff_of(FORMATS[name], flush_to_zero=self.p.flush_to_zero)
+        delta = mpf(matrix_error(side, kept, FORMATS[name], rounding, scales))
         entry = 1 + max(unit.mu(scale) for scale in scales)
         excess = self.growth(name, terms) * (1 + mpf(sums.unit)) ** 2 - 1
         self.through(
@@ -414,8 +415,12 @@ PIPELINES = [
     Pipeline.uniform("fp16"),
     Pipeline(*["fp16"] * 4, cast_every_step=False),
     Pipeline(*["bf16"] * 4, flush_to_zero=True),
+    Pipeline(*["fp16"] * 4, flush_to_zero=True),
     Pipeline("fp16", "fp16", "fp32", "fp32"),
     Pipeline(*["fp16"] * 4, accumulate=CUT),
+    # Weights of a format that the contraction's does not hold, and stages after which the next is wider.
+    Pipeline("fp32", "bf16", "fp32", "fp16"),
+    Pipeline("fp16", "fp32", "fp32", "fp32", "cast"),
     Pipeline.uniform("fp64"),
     Pipeline.uniform("fp16", "cast"),
     Pipeline.uniform("fp32", "cast"),

@@ -20,6 +20,8 @@ from halfwave.errors import InputError
 from halfwave.models import Compressed, GridOperator, NeuralOperator, UNet
 from halfwave.numerics import WIDTHS, RowIntegers, pack_rows, rounding_errors
 
+Packed = dict[str, RowIntegers]
+
 SAMPLES = 8
 """The most samples that bits are chosen on; half of those given, so that the others are held out."""
 _ROOM = 0.9
@@ -77,25 +79,33 @@ def compress(model: nn.Module, x: Any = None, *, max_error: float, alpha: float 
     chosen, others = inputs[:count], inputs[count:]
     choice = _Choice(exact, chosen)
     packed = choice.within(_ROOM * max_error)
-    changes = {n: packed[n].unpack().double() - p.detach().double().cpu() for n, p in core.named_parameters()}
-    record: dict[str, Any] = {
-        "model": type(core).__name__,
-        "max_error": max_error,
-        "measured_error": choice.measured(packed, chosen).tolist(),
-        "held_out_error": choice.measured(packed, others).tolist() if len(others) else [],
-        "predicted_error": predict_change(exact, chosen, changes).tolist(),
-        "alpha": alpha,
-        "on": "random fields" if x is None else "those given",
-        "shells": [asdict(s) for s in choice.shells({name: rows.widths for name, rows in packed.items()})],
-    }
-    bound = conformal_bound(record["held_out_error"], alpha)
-    record["conformal"] = float(bound) if bound.finite else None
-    compressed = Compressed(packed, record)
-    record |= {"bytes": compressed.nbytes, "fp32_bytes": sum(4 * p.numel() for p in core.parameters())}
+    record = {"alpha": alpha, "max_error": max_error, "on": "random fields" if x is None else "those given"}
+    record |= _sizes(core, packed) | _errors(choice, packed, others, alpha) | {"shells": choice.shells(packed)}
+    compressed = Compressed(packed, record, describe(record))
     compressed.fill(core)
     for holder in {core, copy}:
-        holder.compression = Compressed(packed, record, describe(record))  # type: ignore[assignment]
+        holder.compression = compressed  # type: ignore[assignment]
     return copy
+
+
+def _sizes(core: nn.Module, packed: Packed) -> dict[str, Any]:
+    return {
+        "model": type(core).__name__,
+        "bytes": _bytes(packed),
+        "fp32_bytes": sum(4 * p.numel() for p in core.parameters()),
+    }
+
+
+def _errors(choice: _Choice, packed: Packed, others: Inputs, alpha: float) -> dict[str, Any]:
+    """Of the samples that bits were chosen on, and of the others, which alone say something of new ones."""
+    held_out = choice.measured(packed, others).tolist() if len(others) else []
+    bound = conformal_bound(held_out, alpha)
+    return {
+        "measured_error": choice.measured(packed, choice.x).tolist(),
+        "predicted_error": choice.predicted(packed).tolist(),
+        "held_out_error": held_out,
+        "conformal": float(bound) if bound.finite else None,
+    }
 
 
 def _inside(model: nn.Module, x: Any) -> tuple[NeuralOperator, Inputs]:
@@ -159,7 +169,7 @@ class _Choice:
             found.append(torch.zeros(int(rows.shells.max()) + 1, dtype=torch.float64).index_add(0, rows.shells, by_row))
         return torch.stack(found, dim=1)
 
-    def within(self, limit: float) -> dict[str, RowIntegers]:
+    def within(self, limit: float) -> Packed:
         """The packed parameters of the cheapest choice whose measured error is within the limit in every sample."""
         budget, best = limit, self._packed({n: torch.full((rows.count,), 32) for n, rows in self.rows.items()})
         for _ in range(_ROUNDS):
@@ -197,32 +207,41 @@ class _Choice:
                 ]
         return sorted(found, key=lambda step: -step.worth)
 
-    def _packed(self, widths: dict[str, Tensor]) -> dict[str, RowIntegers]:
+    def _packed(self, widths: dict[str, Tensor]) -> Packed:
         return {name: pack_rows(self.parameters[name], widths[name]) for name in self.rows}
 
-    def measured(self, packed: dict[str, RowIntegers], x: Inputs) -> Tensor:
+    def measured(self, packed: Packed, x: Inputs) -> Tensor:
         """The relative change (N,) of each answer."""
         trial = deepcopy(self.exact)
         Compressed(packed).fill(trial)
         pairs = ((part, observe(self.exact, part, []).output) for part in parts(x))
         return torch.cat([relative_errors(observe(trial, part, []).output, ref, part) for part, ref in pairs])
 
-    def shells(self, widths: dict[str, Tensor]) -> list[Shell]:
-        """Of every parameter, with the bound of each."""
-        found = []
-        for name, rows in self.rows.items():
-            parameter = self.parameters[name]
-            size = float(_row_norms(parameter.detach().double(), rows).max())
-            changes = {bits: self._change_norms(parameter, rows, bits) for bits in set(widths[name].tolist())}
-            for shell in sorted(set(rows.shells.tolist())):
-                inside = rows.shells == shell
-                bits = int(widths[name][inside][0])
-                change = changes[bits][inside.to(parameter.device)] if rows.by_mode else changes[bits]
-                error = math.sqrt(float(self.errors[name][shell, WIDTHS.index(bits)]))
-                bound = float(change.max()) / size if size > 0 else 0.0
-                frequency = shell if rows.by_mode else None
-                found.append(Shell(name, frequency, bits, int(self.numbers[name][shell]), error, bound))
-        return found
+    def predicted(self, packed: Packed) -> Tensor:
+        """The same, as the sensitivities have it."""
+        changes = {n: rows.unpack().double() - self.parameters[n].detach().double().cpu() for n, rows in packed.items()}
+        return predict_change(self.exact, self.x, changes)
+
+    def shells(self, packed: Packed) -> list[dict[str, Any]]:
+        """Every shell with its bound, JSON-able."""
+        return [asdict(shell) for name, rows in self.rows.items() for shell in self._shells(rows, packed[name].widths)]
+
+    def _shells(self, rows: Rows, widths: Tensor) -> Iterator[Shell]:
+        parameter = self.parameters[rows.name]
+        size = float(_row_norms(parameter.detach().double(), rows).max())
+        changes = {bits: self._change_norms(parameter, rows, bits).cpu() for bits in set(widths.tolist())}
+        for shell in sorted(set(rows.shells.tolist())):
+            inside = rows.shells == shell
+            bits = int(widths[inside][0])
+            change = changes[bits][inside] if rows.by_mode else changes[bits]
+            yield Shell(
+                parameter=rows.name,
+                frequency=shell if rows.by_mode else None,
+                bits=bits,
+                numbers=int(self.numbers[rows.name][shell]),
+                error=math.sqrt(float(self.errors[rows.name][shell, WIDTHS.index(bits)])),
+                bound=float(change.max()) / size if size > 0 else 0.0,
+            )
 
     @staticmethod
     def _change_norms(parameter: Tensor, rows: Rows, bits: int) -> Tensor:
@@ -259,7 +278,7 @@ def _numbers(rows: Rows, total: int) -> Tensor:
     return torch.bincount(rows.shells) * (total // rows.count)
 
 
-def _bytes(packed: dict[str, RowIntegers]) -> int:
+def _bytes(packed: Packed) -> int:
     return sum(rows.nbytes for rows in packed.values())
 
 

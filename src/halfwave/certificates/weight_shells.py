@@ -100,7 +100,7 @@ def predict_change(model: nn.Module, x: Inputs, changes: dict[str, Tensor], prob
     squares = torch.zeros(len(x), dtype=torch.float64)
 
     def add(sample: int, found: dict[str, Tensor]) -> None:
-        squares[sample] += sum(float((g * changes[name]).square().sum()) for name, g in found.items()) / probes
+        squares[sample] += sum(float((g.cpu() * changes[name]).square().sum()) for name, g in found.items()) / probes
 
     gradients(model, x, probes, add)
     return squares.sqrt()

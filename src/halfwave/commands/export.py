@@ -15,12 +15,13 @@ from halfwave.precision import PRECISIONS
 
 @dataclass
 class Export:
-    """Write a trained operator as an ONNX file, as torch's own program, or compiled; checked against torch."""
+    """Write a trained operator as an ONNX file, as torch's own program or as a page; checked against torch."""
 
     run_path: Positional[Path]
     """Run directory, or a model file."""
     format: str = "onnx"
-    """onnx; pt2 (torch's graph, loads without halfwave); aoti (compiled by torch for this kind of CPU)."""
+    """onnx; pt2 (torch's graph, loads without halfwave); aoti (compiled by torch for this kind of CPU); html (a
+    page that runs the operator in a browser)."""
     out: Path | None = None
     """File to write; by default model.onnx, model.pt2, ... beside the model."""
     grid: tuple[int, ...] | None = None

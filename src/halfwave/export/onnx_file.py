@@ -17,6 +17,7 @@ from halfwave.export.check import Run
 from halfwave.export.onnx_guard import guard_grid
 from halfwave.export.onnx_narrow import narrow_weights
 from halfwave.export.program import Program
+from halfwave.export.source import Source
 from halfwave.export.tracing import trace
 
 if TYPE_CHECKING:
@@ -26,16 +27,21 @@ OPSET = 20
 MISSING = "ONNX files need the packages onnx, onnxscript and onnxruntime: pip install 'halfwave[export]'"
 
 
-def write_onnx(program: Program, path: Path) -> None:
+def write_onnx(program: Program, path: Path, source: Source) -> None:
     """The program as one file: input ``x``, output ``y``, free axes by name."""
     path.write_bytes(build_onnx(program).SerializeToString())
 
 
 def run_onnx(path: Path) -> Run:
     """The file in ONNX Runtime on the CPU."""
+    return session_run(path.read_bytes())
+
+
+def session_run(model: bytes) -> Run:
+    """A model in ONNX Runtime on the CPU."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
 
     def run(x: Tensor) -> Tensor:
         return torch.from_numpy(session.run(["y"], {"x": x.numpy()})[0])

@@ -15,10 +15,11 @@ from torch import Tensor
 from halfwave.errors import InputError
 from halfwave.export.check import Run
 from halfwave.export.program import Program
+from halfwave.export.source import Source
 from halfwave.export.tracing import trace
 
 
-def write_pt2(program: Program, path: Path) -> None:
+def write_pt2(program: Program, path: Path, source: Source) -> None:
     """The graph, for `torch.export.load`."""
     with path.open("wb") as file:
         torch.export.save(trace(program), file)
@@ -37,7 +38,7 @@ def run_pt2(path: Path) -> Run:
     return run
 
 
-def write_aoti(program: Program, path: Path) -> None:
+def write_aoti(program: Program, path: Path, source: Source) -> None:
     """Machine code, for `torch._inductor.aoti_load_package`; needs a C++ compiler here, not where it runs."""
     import torch._inductor
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from halfwave.data import PointDataset
+from halfwave.data import Dataset, PointDataset
 from halfwave.errors import InputError
 from halfwave.export.shapes import Shapes
 from halfwave.training import AnyDataset, load, open_data, read_config
@@ -18,11 +18,12 @@ _SAMPLES = 4
 
 @dataclass(frozen=True)
 class Source:
-    """A model with the grid it is exported for, and real inputs where they are known."""
+    """A model with the grid it is exported for, and real inputs and the data of its run where they are known."""
 
     model: nn.Module
     grid: tuple[int, ...] | None
     samples: Tensor | None
+    dataset: Dataset | None = None
 
     def samples_on(self, shapes: Shapes) -> Tensor | None:
         """The samples, where a program of these shapes takes them."""
@@ -44,7 +45,7 @@ def read_source(
     if isinstance(dataset, PointDataset) or dataset is None:
         return Source(model, None if grid is None else tuple(grid), samples)
     found = dataset.test[:_SAMPLES][0]
-    return Source(model, tuple(found.shape[2:]) if grid is None else tuple(grid), found)
+    return Source(model, tuple(found.shape[2:]) if grid is None else tuple(grid), found, dataset)
 
 
 def find_model(path: Path) -> Path:

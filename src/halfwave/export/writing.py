@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from halfwave.errors import InputError
 from halfwave.export.check import Difference, Run, compare
 from halfwave.export.onnx_file import run_onnx, write_onnx
+from halfwave.export.page.building import run_page, write_page
 from halfwave.export.program import Program, Weights, build_program
 from halfwave.export.pt2_file import run_aoti, run_pt2, write_aoti, write_pt2
-from halfwave.export.source import read_source
+from halfwave.export.source import Source, read_source
 from halfwave.files import written_aside
 from halfwave.precision import Policy
 
@@ -24,7 +25,7 @@ class Target:
     """A kind of file: how it is written, and how it is run to be checked."""
 
     suffix: str
-    write: Callable[[Program, Path], None]
+    write: Callable[[Program, Path, Source], None]
     run: Callable[[Path], Run]
 
 
@@ -33,6 +34,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "onnx": Target(".onnx", write_onnx, run_onnx),
         "pt2": Target(".pt2", write_pt2, run_pt2),
         "aoti": Target(".aoti.pt2", write_aoti, run_aoti),
+        "html": Target(".html", write_page, run_page),
     }
 )
 """Every kind of file by its name."""
@@ -74,7 +76,8 @@ def export(
         dynamic: what stays free when the program runs: ``"batch"``, ``"grid"``, both or none.
         weights: ``"fp16"`` stores them in half the bytes; products are taken in fp32 either way.
         policy: computes under another policy than the model's. Half formats are roundings inside fp32 here.
-        format: ``"onnx"``, ``"pt2"`` (torch's graph) or ``"aoti"`` (compiled by torch for this kind of CPU).
+        format: ``"onnx"``, ``"pt2"`` (torch's graph), ``"aoti"`` (compiled by torch for this kind of CPU) or ``"html"``
+            (a page that runs the operator of a run in a browser, see `page`).
         samples: real inputs to check with beside random ones; by default test samples of the run's data.
 
     The file is run and compared with torch before it gets its name: one that answers otherwise is not left behind
@@ -87,7 +90,7 @@ def export(
     program = build_program(source.model, source.grid, dynamic, weights, policy)
     target = TARGETS[target_name]
     with written_aside(path) as aside:
-        target.write(program, aside)
+        target.write(program, aside, source)
         differences = compare(program, target.run(aside), source.samples_on(program.shapes))
     written = Path(path)
     return Exported(written, target_name, written.stat().st_size, str(program.shapes), tuple(differences))

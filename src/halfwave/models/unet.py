@@ -69,7 +69,7 @@ class UNet(NeuralOperator):
     def forward(self, x: Tensor) -> Tensor:
         x = self.receive(x, self.in_channels, self.n_dim)
         rows, columns = (_missing(size, 2**self.n_levels) for size in x.shape[2:])
-        v = self.first(nn.functional.pad(x, (0, columns, 0, rows), mode="replicate"))
+        v = self.first(_pad(x, rows, columns, "replicate"))
         skips = []
         for down in self.down:
             skips.append(v)
@@ -77,7 +77,7 @@ class UNet(NeuralOperator):
         for level in reversed(range(self.n_levels)):
             v = self.merge[level](torch.cat([skips.pop(), self.up[level](v)], dim=1))
         # Not a view: whether one of symbolic sizes is contiguous cannot be known where a program is traced.
-        return self.answer(nn.functional.pad(self.head(v), (0, -columns, 0, -rows)))
+        return self.answer(_pad(self.head(v), -rows, -columns, "constant"))
 
 
 def _double(in_channels: int, out_channels: int, activation: str) -> nn.Sequential:
@@ -88,6 +88,12 @@ def _double(in_channels: int, out_channels: int, activation: str) -> nn.Sequenti
         Convolution(out_channels, out_channels),
         NormActivation(out_channels, activation),
     )
+
+
+def _pad(x: Tensor, rows: int, columns: int, mode: str) -> Tensor:
+    """Rows and columns added at the end, or taken away; a symbol may be zero as well, and is not asked."""
+    nothing = isinstance(rows, int) and isinstance(columns, int) and not rows and not columns
+    return x if nothing else nn.functional.pad(x, (0, columns, 0, rows), mode=mode)
 
 
 def _missing(size: int, multiple: int) -> int:

@@ -30,7 +30,7 @@ from halfwave.numerics.kernel import (
     without_autocast,
 )
 from halfwave.numerics.portable_mode import Portable, compiling, nominal, portable, portably
-from halfwave.numerics.rounding import at_least_fp32, round_to
+from halfwave.numerics.rounding import at_least_fp32, round_stochastically, round_to
 from halfwave.numerics.row_integers import WIDTHS, RowIntegers, pack_rows, rounding_errors
 from halfwave.numerics.stage_arithmetic import Arithmetic, arithmetic, arithmetic_of
 
@@ -73,6 +73,7 @@ __all__ = [
     "portably",
     "recomputed_later",
     "register_format",
+    "round_stochastically",
     "round_to",
     "rounding_errors",
     "run_kernel",

@@ -13,7 +13,7 @@ on another grid has its negative frequencies of those axes at wrong ones (see `p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from halfwave.numerics import portable
@@ -31,6 +31,7 @@ class AxisModes:
         count: how many are kept.
         weight_start: index of the weight that belongs to `first`.
         shift: added to each frequency by the inverse transform (0, or -1 in the neuralop layout).
+        start, points: of a piece of the axis, its first point and how many there are; by default all.
     """
 
     size: int
@@ -38,10 +39,21 @@ class AxisModes:
     count: int
     weight_start: int
     shift: int = 0
+    start: int = 0
+    points: int | None = None
 
     @property
     def weight_slice(self) -> slice:
         return slice(self.weight_start, self.weight_start + self.count)
+
+    @property
+    def length(self) -> int:
+        """Points of the piece."""
+        return self.size if self.points is None else self.points
+
+    def piece(self, start: int, stop: int) -> AxisModes:
+        """The same frequencies on the points start .. stop-1 alone: a share of every sum over the axis."""
+        return replace(self, start=start, points=stop - start)
 
 
 def last_axis_modes(size: int, n_modes: int) -> AxisModes:

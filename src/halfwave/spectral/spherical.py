@@ -12,7 +12,7 @@ contraction of the Fourier layers serves the sphere as it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -25,7 +25,7 @@ from halfwave.spectral.legendre import SPHERE_GRIDS, SphereGrid
 from halfwave.spectral.matrices import Weighting
 from halfwave.spectral.modes import Layout, check_owned
 from halfwave.spectral.spherical_gemm import SphericalPlan
-from halfwave.spectral.transform import analyse, synthesise
+from halfwave.spectral.transform import Engine, analyse, synthesise
 from halfwave.spectral.transform_plan import Backend
 
 BACKENDS = ("auto", "gemm", "fft")
@@ -102,6 +102,24 @@ class SphericalTransform:
         """What the forward transform of a grid does; print it to see."""
         return self._plan(grid, self.kept(grid), "mean", arith, device)
 
+    @property
+    def products(self) -> Engine:
+        """What computes a plan of pieces."""
+        return spherical_gemm
+
+    def piece_plan(
+        self,
+        grid: tuple[int, ...],
+        spans: tuple[tuple[int, int], ...],
+        weighting: Weighting,
+        arith: Arithmetic,
+        device: torch.device,
+    ) -> SphericalPlan:
+        """The transform of the latitudes spans[0] (start, stop) of a grid, with all of their longitudes."""
+        (start, stop), _ = spans
+        whole = self._plan(grid, self.kept(grid), weighting, arith, device)
+        return replace(whole, grid=(stop - start, grid[1]), piece=(start, grid[0]))
+
     def _plan(
         self,
         grid: tuple[int, ...],
@@ -128,5 +146,8 @@ class SphericalTransform:
 
     def add_constant(self, x_hat: Tensor, constant: Tensor, grid: tuple[int, ...]) -> Tensor | None:
         """Add a constant per channel (C,) to the field by adding it to its mean."""
-        batch = x_hat.shape[2] // self.kept(grid)[1]
-        return add_at(x_hat, (0, 0, slice(batch)), constant)
+        return add_at(x_hat, self.place_of_mean(x_hat, grid), constant)
+
+    def place_of_mean(self, x_hat: Tensor, grid: tuple[int, ...]) -> tuple[int | slice, ...]:
+        """Where in a spectrum the field's mean stands."""
+        return 0, 0, slice(x_hat.shape[2] // self.kept(grid)[1])

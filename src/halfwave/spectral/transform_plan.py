@@ -85,6 +85,6 @@ def _plan(
     weighting: Weighting,
     device: torch.device,
 ) -> TransformPlan:
-    grid = tuple([axis.size for axis in modes])
+    grid = tuple([axis.length for axis in modes])
     counts = tuple([axis.count for axis in modes])
     return TransformPlan(backend, modes, arith, weighting, device, grid, counts, prod(grid), prod(counts))
