@@ -5,8 +5,9 @@
 
 Each line of `TERMS` is a term of a bound: where it stands in the source and what the source is without it. One process
 imports all that does not change; a fork for each term imports the bounds with the term gone and runs the tests named
-for it. Those tests have to pass with the term and fail without it. `--short` takes every fifth term, for a quick look.
-Exit code 1 where a term is not missed.
+for it. Those tests have to pass with the term and fail without it. `--short` takes every fifth term and leaves out the
+first half of that: it is for the end of `make test`, where they have just passed. Exit code 1 where a term is not
+missed.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     start = time.perf_counter()
     _prepare()
-    if not passes(tuple(dict.fromkeys(test for term in terms for test in term.tests)), None):
+    if not options.short and not passes(tuple(dict.fromkeys(test for term in terms for test in term.tests)), None):
         raise SystemExit("a test fails with every term in place: nothing can be concluded")
     survived = 0
     for term in terms:

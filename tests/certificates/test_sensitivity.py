@@ -25,7 +25,7 @@ def smooth(count: int, side: int = 16) -> Tensor:
     return field / field.std()
 
 
-def taught(model: nn.Module, x: Tensor, steps: int = 25) -> nn.Module:
+def taught(model: nn.Module, x: Tensor, steps: int = 15) -> nn.Module:
     """A few steps towards a shift of the field: an untrained model answers with a constant, one number to get wrong."""
     optimizer = torch.optim.Adam(model.parameters(), 4e-3)
     target = torch.roll(x, 2, -1) + 0.3 * x.square()

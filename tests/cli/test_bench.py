@@ -35,7 +35,9 @@ def _tiny_cases(monkeypatch):
 
 def test_bench_writes_ratios(command, tmp_path):
     out = tmp_path / "bench.json"
-    code, printed, err = command("bench", "--out", out, "--policies", "full", "mixed", "--rounds", 2)
+    code, printed, err = command(
+        "bench", "--out", out, "--policies", "full", "mixed", "--rounds", 2, "--mesh", "grid=2"
+    )
     assert code == 0, err
     rows = json.loads(out.read_text())["cases"]
     assert [(row["case"], row["policy"]) for row in rows] == [
@@ -46,6 +48,10 @@ def test_bench_writes_ratios(command, tmp_path):
         assert row["memory_ratio"] == pytest.approx(row["activation_bytes"] / row["peer_activation_bytes"])
         assert row["roofline_seconds"] > 0
     assert "against neuraloperator" in printed
+    # Two layers, of which each exchange sends 2 of 4 rows of 3 pairs, for 2 samples with 4 channels, four times.
+    sent = json.loads(out.read_text())["traffic"]["step-tiny"]
+    assert sent["sent_bytes"]["modes"] == 2 * 4 * (2 * 3 * 2 * 2 * 4) * 4
+    assert "an FFT's transposes would send" in printed
 
 
 @pytest.mark.parametrize("case", [*TINY, *MODELS], ids=lambda case: case.name)

@@ -11,13 +11,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from halfwave.certificates.gradient_error import measure_gradient_error
 from halfwave.certificates.knapsack import Formats, Knapsack
 from halfwave.certificates.planning_data import Data, PlanningData, measure_test_error, read_planning_data
 from halfwave.certificates.precision_plan import Choice, PrecisionPlan
-from halfwave.certificates.samples import measure_error
+from halfwave.certificates.samples import Measured
 from halfwave.certificates.sensitivity import PROBES, Sensitivities, sensitivities
 from halfwave.certificates.stage_times import time_stages
 from halfwave.certificates.stored_bytes import Stage, stored_bytes, stored_numbers, width
@@ -33,8 +34,9 @@ ASSUMED_TEST_ERROR = 0.01
 """Test error that the default budget assumes where none is known: a well-trained operator's."""
 TRAINED = 0.5
 """A model with a larger test error is not trained: its error says nothing about what it will tolerate."""
-_MARGIN = 0.9  # of the budget: fresh samples vary
 _TRIES = 8
+_TRIALS = 16
+_PROMISING = 1.5  # times the budget: an estimate may be that much too large
 _BAD_GRADIENT = 0.5
 
 
@@ -60,7 +62,8 @@ def auto_precision(
         model: a neural operator, or a wrapper around one.
         data: inputs (N, C, *grid); a pair (inputs, targets); samples one by one, each what the model is called with;
             or a dataset, a split of one, or its file (planned on train samples, checked on test samples).
-        max_error: relative L2 error of an answer that no held-out sample may exceed: least bytes for it.
+        max_error: relative L2 error of an answer that samples may have, least bytes for it: their mean and twice their
+            deviation stay within, as predicted and as measured.
         max_bytes: bytes stored for a sample, weights included (see `stored_bytes`): least error for them.
         max_time: time of a forward pass relative to full precision's, as measured here: least error within it.
         formats: candidates; fp32 is always among them.
@@ -71,7 +74,9 @@ def auto_precision(
     candidates = _ordered(formats)
     given = read_planning_data(data, samples, held_out)
     found = sensitivities(model, given.planned_on, probes=probes)
-    planner = _Planner(model, given, found, candidates, _stabilizer(model))
+    stabilizer = _stabilizer(model)
+    truth = Measured(model, given.held_out, Policy(stabilizer=stabilizer))
+    planner = _Planner(model, given, found, truth, candidates, stabilizer)
     if max_bytes is not None:
         limit = max_bytes
         return planner.with_gradients(lambda planner: planner.within_bytes(limit))
@@ -110,7 +115,7 @@ def _stabilizer(model: nn.Module) -> str:
 
 def _budget(model: nn.Module, given: PlanningData, max_error: float | None) -> tuple[float, str]:
     if max_error is not None:
-        return max_error, f"no held-out sample's error above {max_error:.2%}, as asked for"
+        return max_error, f"errors of samples up to {max_error:.2%}, as asked for"
     rule = "which leaves the test error within 1% where rounding is independent of the model's error"
     if given.targets is not None:
         error = measure_test_error(model, given.held_out, given.targets)
@@ -131,6 +136,7 @@ class _Planner:
     model: nn.Module
     data: PlanningData
     found: Sensitivities
+    truth: Measured
     candidates: tuple[str, ...]
     stabilizer: str
 
@@ -144,17 +150,32 @@ class _Planner:
 
     def within_error(self, budget: float, source: str) -> PrecisionPlan:
         """Least bytes; what is predicted is held to less and less until what is measured holds."""
-        problem, aim = self._knapsack(self._byte_costs()), budget * _MARGIN
-        best: tuple[Formats, float] | None = None
+        problem, aim = self._knapsack(self._byte_costs()), budget
+        formats = problem.widest()
         for _ in range(_TRIES):
-            formats = problem.least_cost(aim) or problem.widest()
-            error = self._measured(formats)
-            if error <= budget * _MARGIN or formats == problem.widest():
-                best = formats, error
+            tried = problem.least_cost(aim) or problem.widest()
+            error = usual_most(self._measured(tried))
+            if error <= budget:
+                formats = self._cheaper(problem, tried, budget)
                 break
-            aim *= min(0.8, 0.95 * budget * _MARGIN / error) if math.isfinite(error) else 0.25
-        formats = problem.widest() if best is None else self._relaxed(problem, best, aim, budget)
+            aim *= min(0.8, 0.95 * budget / error) if math.isfinite(error) else 0.25
         return self._plan(formats, budget, source)
+
+    def _cheaper(self, problem: Knapsack, formats: Formats, budget: float) -> Formats:
+        """Where the estimate was strict: changes that save bytes and hold as measured, the largest saving first."""
+        refused: list[Formats] = []
+        for _ in range(_TRIALS):
+            paid = problem.cost(formats)
+            open_to = [c for c in problem.changes(formats) if problem.cost(c) < paid and c not in refused]
+            promising = [c for c in open_to if problem.error(c) <= _PROMISING * budget]
+            if not promising:
+                break
+            tried = min(promising, key=problem.cost)
+            if usual_most(self._measured(tried)) <= budget:
+                formats = tried
+            else:
+                refused.append(tried)
+        return formats
 
     def within_bytes(self, limit: float) -> PrecisionPlan:
         problem = self._knapsack(self._byte_costs())
@@ -174,22 +195,6 @@ class _Planner:
         plan = self._plan(formats, math.inf, f"least error in {limit} of full precision's time, as asked for")
         return replace(plan, time=problem.cost(formats) / full)
 
-    def _relaxed(self, problem: Knapsack, best: tuple[Formats, float], aim: float, budget: float) -> Formats:
-        """Cheaper formats where the prediction was stricter than the truth, measured as the others were."""
-        formats, error = best
-        for _ in range(2):
-            if error <= 0 or not math.isfinite(error):
-                break
-            aim *= budget * _MARGIN / error
-            cheaper = problem.least_cost(aim)
-            if cheaper is None or problem.cost(cheaper) >= problem.cost(formats):
-                break
-            found = self._measured(cheaper)
-            if found > budget * _MARGIN:
-                break
-            formats, error = cheaper, found
-        return formats
-
     @property
     def _numbers(self) -> dict[Stage, float]:
         return stored_numbers(self.found)
@@ -205,14 +210,14 @@ class _Planner:
         def error(formats: Formats) -> float:
             key = tuple(formats.values())
             if key not in known:
-                known[key] = float(self.found.predict(self.policy(formats)).max())
+                known[key] = usual_most(self.found.predict(self.policy(formats)))
             return known[key]
 
         return Knapsack(self.candidates, costs, error)
 
-    def _measured(self, formats: Formats) -> float:
-        errors = measure_error(self.model, self.data.held_out, self.policy(formats))
-        return float(errors.nan_to_num(nan=math.inf).max())
+    def _measured(self, formats: Formats) -> Tensor:
+        """The errors of the held-out samples."""
+        return self.truth.error(self.policy(formats)).nan_to_num(nan=math.inf)
 
     def policy(self, formats: Formats) -> Policy:
         """The most common format of each role, and the layers that differ from it."""
@@ -230,13 +235,13 @@ class _Planner:
     def _plan(self, formats: Formats, budget: float, source: str) -> PrecisionPlan:
         policy = self.policy(formats)
         gradient = measure_gradient_error(self.model, self.data.held_out[:2], policy)
-        numbers, shares = self._numbers, self.found.shares(policy)
+        numbers, shares, measured = self._numbers, self.found.shares(policy), self._measured(formats)
         choices = tuple(
             Choice(
                 self.found.holders[stage[0]].name,
                 stage[1],
                 name,
-                float(shares[stage].max()),
+                float(shares[stage].mean()),
                 numbers[stage] * width(name),
             )
             for stage, name in formats.items()
@@ -244,8 +249,9 @@ class _Planner:
         return PrecisionPlan(
             policy,
             choices,
-            float(self.found.predict(policy).max()),
-            self._measured(formats),
+            float(self.found.predict(policy).mean()),
+            float(measured.mean()),
+            usual_most(measured),
             budget,
             source,
             round(stored_bytes(numbers, formats)),
@@ -255,6 +261,12 @@ class _Planner:
             len(self.data.planned_on),
             len(self.data.held_out) if self.data.apart else 0,
         )
+
+
+def usual_most(errors: Tensor) -> float:
+    """Mean and two standard deviations: what nearly every sample's error stays within."""
+    spread = errors.std() if len(errors) > 1 else torch.zeros(())
+    return float(errors.mean() + 2 * spread) if bool(errors.isfinite().all()) else math.inf
 
 
 def _most_common(names: list[str]) -> str:

@@ -63,7 +63,7 @@ class Knapsack:
         while True:
             better = [
                 changed
-                for changed in self._changes(formats)
+                for changed in self.changes(formats)
                 if self.cost(changed) <= limit and self.error(changed) < self.error(formats)
             ]
             if not better:
@@ -94,14 +94,14 @@ class Knapsack:
         """Cheaper formats within the budget, as long as a change, or an exchange of two, makes them so."""
         while True:
             paid = self.cost(formats)
-            cheaper = [c for c in self._changes(formats) if self.cost(c) < paid and self.error(c) <= budget]
+            cheaper = [c for c in self.changes(formats) if self.cost(c) < paid and self.error(c) <= budget]
             if not cheaper:
                 cheaper = [c for c in self._exchanges(formats) if self.cost(c) < paid and self.error(c) <= budget]
             if not cheaper:
                 return formats
             formats = min(cheaper, key=self.cost)
 
-    def _changes(self, formats: Formats) -> Iterator[Formats]:
+    def changes(self, formats: Formats) -> Iterator[Formats]:
         for stage, name in formats.items():
             yield from ({**formats, stage: other} for other in self.candidates if other != name)
 

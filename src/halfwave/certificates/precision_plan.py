@@ -39,14 +39,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class PrecisionPlan:
-    """What `auto_precision` chose. Errors are relative L2 errors of an answer, of the worst sample.
+    """What `auto_precision` chose. Errors are relative L2 errors of an answer.
 
     Attributes:
         policy: apply it, or train with it; `policy.layers` has what differs from layer to layer.
         choices: one for each layer and stage.
-        predicted_error: by the adjoint certificate on the samples that were planned on.
-        measured_error: on held-out samples, against float64.
-        budget: what the error had to stay within; inf where bytes or time were the limit.
+        predicted_error: by the adjoint certificate, mean over the samples that were planned on.
+        measured_error: against float64, mean over held-out samples.
+        usual_most: their mean and two standard deviations, which nearly all samples stay within.
+        budget: what `usual_most` had to stay within; inf where bytes or time were the limit.
         source: where the limit comes from, and what that assumes, in words.
         bytes, full_bytes: stored for a sample, weights included (see `stored_bytes`), and the same in full precision.
         time: of a forward pass of one sample, relative to full precision; None where it was not asked for.
@@ -58,6 +59,7 @@ class PrecisionPlan:
     choices: tuple[Choice, ...]
     predicted_error: float
     measured_error: float
+    usual_most: float
     budget: float
     source: str
     bytes: int
@@ -69,8 +71,8 @@ class PrecisionPlan:
 
     @property
     def met(self) -> bool:
-        """Is the measured error on held-out samples within the budget?"""
-        return self.measured_error <= self.budget
+        """Are the measured errors of held-out samples within the budget?"""
+        return self.usual_most <= self.budget
 
     @property
     def loss_scaling(self) -> bool:
@@ -104,8 +106,8 @@ class PrecisionPlan:
     def _verdict(self) -> str:
         where = f"{self.held_out} held-out samples" if self.held_out else "the samples themselves, none being left"
         text = (
-            f"Error of the answer, worst sample: {self.predicted_error:.2g} predicted, {self.measured_error:.2g} "
-            f"measured on {where}; of the gradients {self.gradient.best:.2g}"
+            f"Error of the answer: {self.predicted_error:.2%} predicted, {self.measured_error:.2%} measured on {where} "
+            f"(nearly all within {self.usual_most:.2%}); of the gradients {self.gradient.best:.2%}"
         )
         text += ", with loss scaling (they underflow without it)." if self.loss_scaling else "."
         if self.time is not None:

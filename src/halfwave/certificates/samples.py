@@ -46,12 +46,31 @@ def call(model: nn.Module, sample: Sample, change: Callable[[Tensor], Tensor]) -
     return answer
 
 
-@torch.no_grad()
 def measure_error(model: nn.Module, x: Samples, policy: str | Policy) -> Tensor:
     """||f_policy(x) - f(x)|| / ||f(x)|| of each sample (N,), float64, f in float64 with the same stabilizers."""
-    under = run_as(model, as_policy(policy))
-    stabilizers = {name: m.stabilizer for name, m in under.named_modules() if isinstance(m, SpectralConv)}
-    exact = run_as(model, Policy.uniform("fp64"), stabilizers).double()
-    with torch.compiler.set_stance("force_eager"), trial_run(under), trial_run(exact):
-        pairs = [(call(under, sample, Tensor.float), call(exact, sample, Tensor.double)) for sample in each_sample(x)]
-    return torch.stack([(a.double() - b).norm() / b.norm() for a, b in pairs])
+    return Measured(model, list(each_sample(x)), as_policy(policy)).error(policy)
+
+
+class Measured:
+    """A model's answers to some samples in float64, that answers under policies are compared with.
+
+    The stabilizers are those that act under `policy`: they are part of the function, and no error.
+    """
+
+    def __init__(self, model: nn.Module, samples: Sequence[Sample], policy: Policy) -> None:
+        self.model, self.samples = model, samples
+        under = run_as(model, policy)
+        stabilizers = {name: m.stabilizer for name, m in under.named_modules() if isinstance(m, SpectralConv)}
+        exact = run_as(model, Policy.uniform("fp64"), stabilizers).double()
+        self.answers = _answers(exact, samples, Tensor.double)
+
+    def error(self, policy: str | Policy) -> Tensor:
+        """The relative L2 error (N,) of each answer under a policy, float64."""
+        found = _answers(run_as(self.model, as_policy(policy)), self.samples, Tensor.float)
+        return torch.stack([(a.double() - b).norm() / b.norm() for a, b in zip(found, self.answers, strict=True)])
+
+
+@torch.no_grad()
+def _answers(model: nn.Module, samples: Sequence[Sample], change: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    with torch.compiler.set_stance("force_eager"), trial_run(model):
+        return [call(model, sample, change) for sample in samples]

@@ -66,7 +66,7 @@ class Sensitivities:
 
     def predict(self, policy: str | Policy) -> Tensor:
         """The expected relative L2 error of each answer (N,) under a policy; inf where a value overflows."""
-        return torch.stack(self._squares(policy)).sum(0).sqrt()
+        return self._squares(policy).sum(0).sqrt()
 
     def shares(self, policy: str | Policy) -> dict[tuple[str, str], Tensor]:
         """The error (N,) that each layer and stage makes by itself; their squares add up to that of `predict`."""
@@ -93,18 +93,40 @@ class Sensitivities:
         """The second-order part (N,) that comes with a first-order error, curvature error²: an estimate."""
         return self.curvature * error.square()
 
-    def _squares(self, policy: str | Policy) -> list[Tensor]:
-        """Of each point, the expected square (N,) of the error that its rounding makes of the answer."""
-        found = roundings(self.points, self.holders, as_policy(policy))
-        alignment = self._alignment(found)
-        return [self._square(number, rounding, alignment) for number, rounding in enumerate(found)]
+    def _squares(self, policy: str | Policy) -> Tensor:
+        """(points, N): the expected square of the error that each rounding makes of the answer."""
+        groups = self._groups(as_policy(policy))
+        alignment = self._alignment(groups)
+        squares = torch.zeros_like(self.largest)
+        for group in groups:
+            if group.way is None:
+                expected = self._computed(group.format)[group.numbers]
+            else:
+                expected = alignment * self.spread[group.numbers, :, group.way]
+            squares[group.numbers] = expected.masked_fill(self.largest[group.numbers] > group.format.largest, math.inf)
+        return squares
 
-    def _square(self, number: int, rounding: Rounding | None, alignment: float) -> Tensor:
-        if rounding is None:
-            return torch.zeros(self.squares.shape[1], dtype=torch.float64)
-        way = self._way(number, rounding)
-        expected = self._computed(rounding.format)[number] if way is None else alignment * self.spread[number, :, way]
-        return expected.masked_fill(self.largest[number] > rounding.format.largest, math.inf)
+    def _groups(self, policy: Policy) -> list[_Group]:
+        """The points that are rounded, by what rounds them."""
+        found: dict[tuple[Format, int | None], list[int]] = {}
+        for number, rounding in enumerate(roundings(self.points, self.holders, policy)):
+            if rounding is not None:
+                way = _way(rounding) if self.points[number].known else None
+                found.setdefault((rounding.format, way), []).append(number)
+        return [_Group(format, way, torch.tensor(numbers)) for (format, way), numbers in found.items()]
+
+    def _alignment(self, groups: Sequence[_Group]) -> float:
+        """E (Σ g·δ)² over Σ g²δ², all known errors together: pooled over samples and probes, as each has its own signs.
+
+        Errors of weights are what they are, and the same at every grid point: they may add up or cancel.
+        """
+        known = [group for group in groups if group.way is not None]
+        if not known:
+            return 1.0
+        sums = torch.stack([self.aligned[group.numbers, :, :, group.way].sum(0) for group in known]).sum(0)
+        spread = torch.stack([self.spread[group.numbers, :, group.way].sum(0) for group in known]).sum(0)
+        ratio = (sums.square().mean(1) / spread).nan_to_num(nan=1.0).mean()
+        return float((sums.numel() * ratio + _PRIOR) / (sums.numel() + _PRIOR))
 
     def _computed(self, format: Format) -> Tensor:
         """(points, N): the squares of all points in a format, for values that are not known beforehand."""
@@ -112,26 +134,19 @@ class Sensitivities:
             self._tables[format] = self.squares @ variances(format)
         return self._tables[format]
 
-    def _alignment(self, found: Sequence[Rounding | None]) -> float:
-        """E (Σ g·δ)² over Σ g²δ², all known errors together: pooled over samples and probes, as each has its own signs.
 
-        Errors of weights are what they are, and the same at every grid point: they may add up or cancel.
-        """
-        ways = [(n, None if r is None else self._way(n, r)) for n, r in enumerate(found)]
-        known = [(n, way) for n, way in ways if way is not None]
-        if not known:
-            return 1.0
-        sums = torch.stack([self.aligned[n, :, :, way] for n, way in known]).sum(0)
-        spread = torch.stack([self.spread[n, :, way] for n, way in known]).sum(0)
-        ratio = (sums.square().mean(1) / spread).nan_to_num(nan=1.0).mean()
-        return float((sums.numel() * ratio + _PRIOR) / (sums.numel() + _PRIOR))
+@dataclass(frozen=True)
+class _Group:
+    """Points that are rounded to one format; `way` is where sums of known errors stand, None for computed values."""
 
-    def _way(self, number: int, rounding: Rounding) -> int | None:
-        """Where the sums of a known value's errors stand; None for what is not known."""
-        if not self.points[number].known:
-            return None
-        same = [i for i, name in enumerate(KNOWN_FORMATS) if FORMATS[name].precision == rounding.format.precision]
-        return same[0] + rounding.wide * len(KNOWN_FORMATS) if same else None
+    format: Format
+    way: int | None
+    numbers: Tensor
+
+
+def _way(rounding: Rounding) -> int | None:
+    same = [i for i, name in enumerate(KNOWN_FORMATS) if FORMATS[name].precision == rounding.format.precision]
+    return same[0] + rounding.wide * len(KNOWN_FORMATS) if same else None
 
 
 def predict_error(model: nn.Module, x: Samples, policy: str | Policy, probes: int = PROBES) -> Tensor:
@@ -205,7 +220,7 @@ def _tapped_copy(model: nn.Module, policy: str | Policy | None) -> _Tapped:
 
 def _tapped_roles(name: str, device: torch.device) -> Resolved:
     double = FORMATS["fp64"]
-    roles = {role: TappedArithmetic(double, torch.float64, name, role) for role in ROLES}
+    roles = {role: TappedArithmetic(double, torch.float64, module=name, role=role) for role in ROLES}
     return Resolved(**roles, masters=torch.float64)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from rich.table import Table
 
-from halfwave.commands.common import log_console, results_console
+from halfwave.commands.common import as_usage, log_console, results_console
+from halfwave.commands.traffic import describe_traffic, plan_step_traffic
 from halfwave.errors import UsageError
 from halfwave.files import write_json
-from halfwave.measure import BENCH_CASES, BenchRow, keep_freed_blocks, measure_rates, run_cases
+from halfwave.measure import BENCH_CASES, BenchCase, BenchRow, build_ours, keep_freed_blocks, measure_rates, run_cases
 from halfwave.numerics import describe_cpu, thread_count
 from halfwave.precision import NAMES
 from halfwave.tables import build_table
@@ -28,6 +29,8 @@ class Bench:
     """Of this library: full, amp, half, mixed. The peer runs in its best mode: fp32, autocast, compiled."""
     compile: bool = False
     """Also torch.compile, for both libraries (a minute or two for each policy and case)."""
+    mesh: str | None = None
+    """Also count what a step of each FNO and SFNO would send on a mesh, such as grid=4, beside an FFT's transposes."""
     rounds: int = 3
     """Times that each takes its turn; medians are reported."""
     heap: Literal["kept", "default"] = "kept"
@@ -46,6 +49,7 @@ class Bench:
         if self.rounds < 1:
             raise UsageError(f"--rounds must be at least 1, got {self.rounds}")
         chosen = [case for case in BENCH_CASES if not self.cases or case.name in self.cases]
+        traffic = as_usage(lambda: self._traffic(chosen))
         log = log_console()
         kept = self.heap == "kept" and keep_freed_blocks()
         rates = measure_rates()
@@ -57,8 +61,10 @@ class Bench:
             rows += found
             log.print(f"{found[0].case}: done, {len({row.case for row in rows})} of {len(chosen)}")
             # After every case: an interrupt keeps what was measured.
-            write_json(self.out, self._record(rows, asdict(rates), kept))
+            write_json(self.out, self._record(rows, asdict(rates), kept) | traffic)
         results_console().print(bench_table(rows))
+        for name, found in traffic.get("traffic", {}).items():
+            results_console().print(f"{name}: {describe_traffic(found)}")
 
     def _record(self, rows: list[BenchRow], rates: dict[str, object], kept: bool) -> dict[str, object]:
         machine = {
@@ -66,6 +72,18 @@ class Bench:
             "heap": "kept" if kept else "as the environment has it",
         }  # fmt: skip
         return {"machine": machine, "rounds": self.rounds, "cases": [row.to_dict() for row in rows]}
+
+    def _traffic(self, chosen: list[BenchCase]) -> dict[str, dict[str, Any]]:
+        """By case, of the models that can share a grid; nothing without --mesh."""
+        if self.mesh is None:
+            return {}
+        found = {}
+        for case in chosen:
+            if case.kind in ("step", "sfno"):
+                with torch.device("meta"):
+                    model = build_ours(case)
+                found[case.name] = plan_step_traffic(model, (case.batch, 1, *case.grid), self.mesh, "full")
+        return {"traffic": found}
 
 
 def bench_table(rows: list[BenchRow]) -> Table:

@@ -1,7 +1,7 @@
 """What did it cost: live bytes, clocks, the values that passed; profiles and the benchmark are modules of their own."""
 
 from halfwave.measure.bench import PEER, BenchRow, run_cases
-from halfwave.measure.bench_cases import BENCH_CASES, BenchCase, build_peer
+from halfwave.measure.bench_cases import BENCH_CASES, BenchCase, build_ours, build_peer
 from halfwave.measure.clocks import (
     best_seconds,
     median_seconds,
@@ -39,6 +39,7 @@ __all__ = [
     "TrainingStep",
     "Work",
     "best_seconds",
+    "build_ours",
     "build_peer",
     "count_work",
     "keep_freed_blocks",

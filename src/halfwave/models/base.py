@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -69,6 +71,15 @@ class NeuralOperator(PolicyModule):
         """Compute with another policy from now on, in every layer; master weights and their gradients stay fp32."""
         set_precision(self, policy)
 
+    @classmethod
+    def from_pretrained(cls, source: str | Path, **options: Any) -> nn.Module:
+        """The model of this class in a folder, a file or a repository of the Hugging Face Hub, see `export.hub`."""
+        return _hub().from_pretrained(source, None if cls is NeuralOperator else cls.__name__, **options)
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Share the model with a card as a repository ``"owner/name"``, see `export.hub`."""
+        return _hub().push_to_hub(self, repo_id, **options)
+
     def settle(self) -> None:
         # All layers at once, before any of them: inside a checkpoint the compiler allows no lasting change.
         if torch.compiler.is_compiling() or not self.settled:
@@ -106,6 +117,11 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
         # The operator itself remembers the whole policy, from which it can be saved.
         module.adopt(chosen if isinstance(module, NeuralOperator) else chosen.of(name))
     warn_of(holders)
+
+
+def _hub() -> Any:
+    """By its name, when it is asked for: files stand above models, and few programs share any."""
+    return import_module("halfwave.export.hub")
 
 
 def _recorded(name: str, value: Any) -> Any:

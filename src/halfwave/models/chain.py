@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from halfwave.models.nonlinearity import NONLINEARITIES
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, nominal
 
 
 class Workspace:
@@ -135,7 +135,7 @@ class Run:
 
     def _view(self, kind: str, parameter: int, count: int, make: Callable[[Tensor], Tensor]) -> Tensor:
         # Made once, not in every slice: a view takes microseconds, and there are hundreds of slices with ten each.
-        key = (kind, parameter, count)
+        key = (kind, parameter, nominal(count))
         found = self._views.get(key)
         if found is None:
             found = self._views[key] = make(self.parameters[parameter])
@@ -200,10 +200,10 @@ class Mix:
 
     def forward(self, run: Run) -> Tensor:
         x = run.values[self.source]
-        weight = run.matrices(self.weight, len(x))
+        weight = run.matrices(self.weight, x.shape[0])
         if self.plus is not None:
             return torch.baddbmm(run.values[self.plus], weight, x, out=run.consumed(self.plus))
-        space = run.space(self.into, (len(x), weight.shape[1], x.shape[2]))
+        space = run.space(self.into, (x.shape[0], weight.shape[1], x.shape[2]))
         if self.bias is not None:
             return torch.baddbmm(run.column(self.bias), weight, x, out=space)
         return torch.bmm(weight, x, out=space)

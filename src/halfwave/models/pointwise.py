@@ -16,7 +16,17 @@ from torch import Tensor, nn
 
 from halfwave.models.chain import Activate, ChainStep, Drop, Mix, Run, Workspace
 from halfwave.models.nonlinearity import nonlinearity_name
-from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, recomputed_later, run_kernel, thread_count
+from halfwave.numerics import (
+    Arithmetic,
+    Gradients,
+    Operands,
+    compiling,
+    kind_of,
+    portable,
+    recomputed_later,
+    run_kernel,
+    thread_count,
+)
 from halfwave.precision import Policy, PolicyModule, as_policy
 
 # Grid points times channels of one slice: one megabyte a tensor in fp32. Smaller slices are more calls; larger ones
@@ -45,13 +55,13 @@ class Pointwise:
 
 def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
     """The network in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
-    if kind_of(fields[0].device) == "cpu" and not torch.compiler.is_compiling():
+    if kind_of(fields[0].device) == "cpu" and not compiling():
         kernel = _InSlices(network, arith)
-        if _widest(fields, parameters) <= WHOLE_ELEMENTS:
+        if not portable() and _widest(fields, parameters) <= WHOLE_ELEMENTS:  # sizes may be symbols there
             return kernel.plain(*fields, *parameters)
         return run_kernel(kernel, *fields, *parameters)
     flat = _flat(fields)
-    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+    if torch.is_grad_enabled() and not compiling():
         out = recomputed_later(apply_whole, network, arith, *flat, *parameters)
     else:
         out = apply_whole(network, arith, *flat, *parameters)

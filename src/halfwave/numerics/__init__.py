@@ -29,7 +29,8 @@ from halfwave.numerics.kernel import (
     untransformed,
     without_autocast,
 )
-from halfwave.numerics.rounding import at_least_fp32, round_to
+from halfwave.numerics.portable_mode import Portable, compiling, nominal, portable, portably
+from halfwave.numerics.rounding import at_least_fp32, round_stochastically, round_to
 from halfwave.numerics.row_integers import WIDTHS, RowIntegers, pack_rows, rounding_errors
 from halfwave.numerics.stage_arithmetic import Arithmetic, arithmetic, arithmetic_of
 
@@ -44,11 +45,13 @@ __all__ = [
     "Kernel",
     "LinearKernel",
     "Operands",
+    "Portable",
     "RowIntegers",
     "accumulation",
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
+    "compiling",
     "constant_when_compiled",
     "core_count",
     "cpu_multiplies",
@@ -61,12 +64,16 @@ __all__ = [
     "meta_as",
     "multiplied_in",
     "multiplies_natively",
+    "nominal",
     "on_threads",
     "outside_the_compiler",
     "pack_rows",
     "plainly",
+    "portable",
+    "portably",
     "recomputed_later",
     "register_format",
+    "round_stochastically",
     "round_to",
     "rounding_errors",
     "run_kernel",

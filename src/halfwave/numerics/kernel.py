@@ -3,7 +3,7 @@
 The *lean* way works in slices and in buffers, and its first derivative makes again what the forward pass did not keep:
 that is what a training step runs. The *plain* way says the same in ordinary differentiable operators, out of place. It
 is taken for whatever the lean one does not have: second and higher derivatives (`create_graph=True`), `torch.func`
-(grad, vmap, jvp, jacrev, jacfwd, hessian), forward-mode derivatives.
+(grad, vmap, jvp, jacrev, jacfwd, hessian), forward-mode derivatives, and programs that leave Python (`portable`).
 
 Formats are a policy's business: an ambient autocast is off inside a kernel, in the backward pass as well.
 """
@@ -20,6 +20,7 @@ from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
 from halfwave.numerics.hardware import kind_of
+from halfwave.numerics.portable_mode import compiling, portable
 
 Operands = tuple[Any, ...]
 """Tensors, None where one is left out."""
@@ -79,8 +80,10 @@ def recomputed_later(function: Callable[..., Tensor], *tensors: Any) -> Tensor:
 
 
 def transformed() -> bool:
-    """True inside a transform of `torch.func` or a forward-mode derivative, which need the plain way."""
-    if torch.compiler.is_compiling():
+    """True inside a transform of `torch.func`, a forward-mode derivative or a portable program: the plain way then."""
+    if portable():
+        return True
+    if compiling():
         return False
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
@@ -111,7 +114,7 @@ def untransformed() -> AbstractContextManager[Any]:
 
 def _empty(x: Tensor | None) -> bool:
     """An empty batch has no slices to work in."""
-    return x is not None and not torch.compiler.is_compiling() and not x.numel()
+    return x is not None and not compiling() and not x.numel()
 
 
 def without_autocast(device: torch.device | str) -> AbstractContextManager[Any]:
@@ -130,7 +133,7 @@ class _Lean(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[1:]
-        if torch.compiler.is_compiling():
+        if compiling():
             return None, *ctx.kernel.backward(tensors, needs, grad)
         with without_autocast(grad.device):
             if torch.is_grad_enabled() or transformed():
@@ -146,7 +149,7 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
-        if torch.compiler.is_compiling():
+        if compiling():
             return None, run_linear(ctx.kernel.adjoint, grad).to(ctx.dtype)
         with without_autocast(grad.device):
             return None, run_linear(ctx.kernel.adjoint, grad).to(ctx.dtype)

@@ -4,6 +4,9 @@ from halfwave.certificates import auto_precision as plan_precision
 from halfwave.planner.cost import Clock, CostPlan, plan_cost
 from halfwave.planner.largest_batch import largest_batch
 from halfwave.planner.memory import MemoryPlan, plan_memory
+from halfwave.planner.mesh_plan import MeshPlan, largest_grid, plan_mesh
+from halfwave.planner.mesh_scaling import ScaleOut, largest_side, mesh_workload, scale_out
+from halfwave.planner.network import NETWORKS, Network, network_of
 from halfwave.planner.paper_memory import PaperRow, paper_peak, paper_tables
 from halfwave.planner.roofline import DEVICES, Roofline, get_device
 from halfwave.planner.sizes import format_bytes, parse_bytes
@@ -13,23 +16,33 @@ from halfwave.planner.workload import Workload, recipe_workload
 
 __all__ = [
     "DEVICES",
+    "NETWORKS",
     "Clock",
     "CostPlan",
     "MemoryPlan",
+    "MeshPlan",
+    "Network",
     "PaperRow",
     "PolicyVerdict",
     "Roofline",
+    "ScaleOut",
     "Stopwatch",
     "Workload",
     "format_bytes",
     "get_device",
     "judge",
     "largest_batch",
+    "largest_grid",
+    "largest_side",
+    "mesh_workload",
+    "network_of",
     "paper_peak",
     "paper_tables",
     "parse_bytes",
     "plan_cost",
     "plan_memory",
+    "plan_mesh",
     "plan_precision",
     "recipe_workload",
+    "scale_out",
 ]

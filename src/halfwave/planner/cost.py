@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from halfwave.planner.memory import planned_kind, planned_policy
-from halfwave.planner.meta_step import Loss, MetaStep
+from halfwave.planner.meta_step import Loss, MetaStep, Prepare
 from halfwave.planner.module_path import ModulePath
 from halfwave.planner.op_costs import OpCosts, OperatorCall
 from halfwave.planner.sizes import format_bytes
@@ -85,6 +85,7 @@ def plan_cost(
     recompute: bool = False,
     device: str | None = None,
     loss: Loss | None = None,
+    prepare: Prepare | None = None,
 ) -> CostPlan:
     """Plan the cost of one training step, run on `meta`; arguments as in `plan_memory`.
 
@@ -92,7 +93,12 @@ def plan_cost(
     """
     kind = planned_kind(model, device)
     chosen = planned_policy(policy, kind)
-    step = MetaStep(model, inputs, chosen, optimizer, recompute, kind, loss)
+    step = MetaStep(model, inputs, chosen, optimizer, recompute, kind, loss, prepare)
+    return CostPlan("the model's own" if chosen is None else str(chosen), kind, clock.describe(), cost_of(step, clock))
+
+
+def cost_of(step: MetaStep, clock: Clock) -> tuple[ModuleCost, ...]:
+    """Run a step that is ready, and sum up what its operators cost."""
     path = ModulePath(lambda _: None)
     with OpCosts(lambda: path.place) as costs:
         step.run(path)
@@ -102,8 +108,7 @@ def plan_cost(
         figures = (1, operator.flops, operator.nbytes, clock.seconds(operator))
         for n, figure in enumerate(figures):
             total[n] += count * figure
-    modules = tuple(
+    return tuple(
         ModuleCost(phase, module, int(calls), int(flops), int(nbytes), seconds)
         for (phase, module), (calls, flops, nbytes, seconds) in sums.items()
     )
-    return CostPlan("the model's own" if chosen is None else str(chosen), kind, clock.describe(), modules)

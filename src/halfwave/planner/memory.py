@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from halfwave.errors import InputError
 from halfwave.measure import LiveBytes, storage_bytes
 from halfwave.planner.allocator import Overhead, Scratch, estimate_overhead
-from halfwave.planner.meta_step import Loss, MetaStep
+from halfwave.planner.meta_step import Loss, MetaStep, Prepare
 from halfwave.planner.module_path import ModulePath
 from halfwave.planner.sizes import format_bytes
 from halfwave.precision import NAMES, Policy
@@ -107,6 +107,7 @@ def plan_memory(
     recompute: bool = False,
     device: str | torch.device | None = None,
     loss: Loss | None = None,
+    prepare: Prepare | None = None,
 ) -> MemoryPlan:
     """Plan one training step: its real forward pass, backward pass and update, run on the `meta` device and counted.
 
@@ -120,14 +121,16 @@ def plan_memory(
             the target); or a mapping from the names of its inputs (and ``"y"``, the target). A GINO needs its points as
             tensors.
         policy: a `Policy` or the name of one, with the half format of `device`; None leaves the model's own.
-        optimizer: ``"adamw"``, ``"adam"``, ``"momentum"`` or ``"sgd"``, in their fused form.
+        optimizer: ``"adamw"``, ``"adam"``, ``"momentum"`` or ``"sgd"``, ``"adamw_pair"`` or ``"adamw_pair_bf16"`` (see
+            `halfwave.AdamW`), in their fused form.
         recompute: every block keeps its input only, as in the trainer.
         device: ``"cpu"`` (this one) or ``"cuda"``; by default the model's, or for a model on `meta` the present one.
         loss: of prediction and target; by default the relative L2 error.
+        prepare: what is done to the model's copy on `meta` first (see `plan_mesh`).
     """
     kind = planned_kind(model, device)
     chosen = planned_policy(policy, kind)
-    step = MetaStep(model, input_shapes_or_batch, chosen, optimizer, recompute, kind, loss)
+    step = MetaStep(model, input_shapes_or_batch, chosen, optimizer, recompute, kind, loss, prepare)
     state = step.update.state()
     scratch = Scratch()
     live = LiveBytes(lambda tensor: (path.place, tuple(tensor.shape), tensor.dtype), scratch.watch)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
+from halfwave.numerics import Arithmetic, Gradients, Operands, compiling, run_kernel
 from halfwave.spectral.slicing import SLICE_BYTES, slices
 
 _SMALL_SLICE_BYTES = 128 << 10
@@ -72,7 +72,7 @@ def _input_gradient(g: Tensor, weight: Tensor, arith: Arithmetic, weight_arith: 
 
 def _weight_gradient(rows: Tensor, g: Tensor, out: Tensor) -> None:
     """rows^T g into `out` (K, C, 2O), as large as the weights: a copy of it shows in a training step."""
-    if out.dtype is g.dtype and not torch.compiler.is_compiling():
+    if out.dtype is g.dtype and not compiling():
         torch.bmm(rows.transpose(1, 2), g, out=out)
     else:
         out.copy_(torch.bmm(rows.transpose(1, 2), g))

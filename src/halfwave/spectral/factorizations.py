@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from halfwave.spectral.contraction_settings import DEFAULT, ContractionSettings
 from halfwave.spectral.factorized import FactorizedWeight, Implementation, normal_pairs, numbered
 from halfwave.spectral.ranks import Rank, cp_rank, tt_rank, tucker_rank
+from halfwave.spectral.weights import pair_parameter
 
 RANKS = "pqstu"
 
@@ -46,7 +47,7 @@ class CPWeight(RankedWeight):
     def build_factors(self, std: float, rank: Rank) -> None:
         self.rank = cp_rank(self.shape, rank)
         factor_std = (std / sqrt(self.rank)) ** (1 / len(self.shape))
-        self.weights = nn.Parameter(torch.tensor([[1.0], [0.0]]).repeat(1, self.rank))
+        self.weights = pair_parameter(torch.tensor([[1.0], [0.0]]).repeat(1, self.rank))
         self.factors = nn.ParameterList(normal_pairs((size, self.rank), factor_std) for size in self.shape)
 
     def terms(self) -> list[tuple[str, Tensor]]:

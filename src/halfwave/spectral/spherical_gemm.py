@@ -41,6 +41,7 @@ class SphericalPlan:
         weighting: ``"mean"`` or ``"hermitian"``, see `matrices`.
         kind: the grid of latitudes.
         device: where it runs.
+        piece: where `grid` has some of the latitudes only, the first of them and how many there are in all.
     """
 
     grid: tuple[int, int]
@@ -51,6 +52,7 @@ class SphericalPlan:
     arith: Arithmetic
     kind: SphereGrid
     device: torch.device
+    piece: tuple[int, int] | None = None
 
     @property
     def longitude(self) -> Tensor:
@@ -65,8 +67,9 @@ class SphericalPlan:
     def legendre(self) -> Tensor:
         """(M, L, H), see `legendre_matrix`: from its cache, which is bounded by bytes as this plan is not."""
         shape = (self.orders, self.degrees, self.grid[0])
-        matrix = legendre_matrix(shape, self.kind, self.weighting, self.arith, self.device)
-        return self.arith.matrix(matrix, scale_of(self.grid[0], self.weighting))
+        matrix = legendre_matrix(shape, self.kind, self.weighting, self.arith, self.device, self.piece)
+        latitudes = self.grid[0] if self.piece is None else self.piece[1]
+        return self.arith.matrix(matrix, scale_of(latitudes, self.weighting))
 
     def __str__(self) -> str:
         grid = "x".join(map(str, self.grid))
@@ -139,7 +142,9 @@ def _plain_rows(columns: Tensor, plan: SphericalPlan) -> Tensor:
 
 
 def _folds(plan: SphericalPlan) -> bool:
-    """Whether products are taken in a format that holds sums of two stored numbers."""
+    """Whether both hemispheres are here, and products are taken in a format that holds sums of two stored numbers."""
+    if plan.piece is not None:
+        return False
     native_half = plan.arith.format.half and plan.arith.how == "native"
     return not (native_half or plan.arith.format.emulated)
 
