@@ -3,8 +3,8 @@
     python benchmarks/planned_scaling.py [--out runs/planned-scaling] [--picture docs/images/planned-scaling.png]
 
 The planned part is an FNO with 32^3 modes and 64 channels in mixed precision on 512^3 points (strong), or 64 x 512^2
-for each device (weak). The counted part is a small FNO on 32^3 points on this machine, by gloo. Writes scaling.json and the
-picture of it; exits with 0 when every counted figure is within 2% of its plan, with 1 otherwise.
+for each device (weak). The counted part is a small FNO on 32^3 points on this machine, by gloo. Writes scaling.json and
+the picture of it; exits with 0 when every counted figure is within 2% of its plan, with 1 otherwise.
 """
 
 from __future__ import annotations
