@@ -28,7 +28,7 @@ class Report:
     """Gathers results into one HTML page, Markdown with plots, and one CSV."""
 
     scale: str = ""
-    """smoke, small or paper; without it the largest that has results."""
+    """smoke, small, medium or paper; without it the largest that has results."""
     results: Path = Path("results")
     """Where `halfwave reproduce` put them."""
     out: Path | None = None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from halfwave.models.base import NeuralOperator, set_precision
+from halfwave.models.base import NeuralOperator, computing_in, set_precision
 from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
 from halfwave.models.fno import FNO
@@ -67,6 +67,7 @@ __all__ = [
     "UNet",
     "blocks_of",
     "build_model",
+    "computing_in",
     "layer_factors",
     "nonlinearity_name",
     "pack_points",

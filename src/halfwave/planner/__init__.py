@@ -4,7 +4,7 @@ from halfwave.certificates import plan_precision
 from halfwave.planner.cost import Clock, CostPlan, plan_cost
 from halfwave.planner.largest_batch import largest_batch
 from halfwave.planner.memory import MemoryPlan, plan_memory
-from halfwave.planner.paper_memory import PaperRow, paper_peak, paper_tables
+from halfwave.planner.paper_memory import PaperRow, paper_peak, paper_step, paper_tables
 from halfwave.planner.roofline import DEVICES, Roofline, get_device
 from halfwave.planner.sizes import format_bytes, parse_bytes
 from halfwave.planner.stopwatch import Stopwatch
@@ -26,6 +26,7 @@ __all__ = [
     "judge",
     "largest_batch",
     "paper_peak",
+    "paper_step",
     "paper_tables",
     "parse_bytes",
     "plan_cost",

@@ -145,6 +145,11 @@ class Policy:
         return frozenset(policy.format(role) for policy in plain for role in ROLES)
 
     @property
+    def is_wide(self) -> bool:
+        """True when no role, in any layer, has a format narrower than fp32."""
+        return all(format.name in ("fp32", "fp64") for format in self.formats)
+
+    @property
     def emulated(self) -> bool:
         """True when some role has a format that exists only as rounding inside float32 (fp8, tf32)."""
         return any(format.emulated for format in self.formats)

@@ -1,11 +1,12 @@
 """A problem declared once: data, model and training at each scale, and the paper's settings with their lines."""
 
 from halfwave.recipes.paper import HALF, PAPER, describe_paper, paper_setting
-from halfwave.recipes.problems import PROBLEMS, TITLES, UNET_PROBLEMS
+from halfwave.recipes.problems import LINE, PROBLEMS, TITLES, UNET_PROBLEMS
 from halfwave.recipes.recipe import SCALES, Recipe, Scale, get_recipe, problem, recipes, register_recipe
 
 __all__ = [
     "HALF",
+    "LINE",
     "PAPER",
     "PROBLEMS",
     "SCALES",
