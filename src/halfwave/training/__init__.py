@@ -5,6 +5,7 @@ from halfwave.training.batches import Batch, Samples, cut, epoch_order
 from halfwave.training.clouds import CloudEncoder, CloudSamples
 from halfwave.training.comparison import build_engine, compare_steps
 from halfwave.training.config import FREE_ON_RESUME, PLANNED, TrainConfig, read_config
+from halfwave.training.engine import Engine
 from halfwave.training.evaluation import evaluate, rounding_of
 from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
 from halfwave.training.nonfinite import NonFiniteError
@@ -24,6 +25,7 @@ __all__ = [
     "Batch",
     "CloudEncoder",
     "CloudSamples",
+    "Engine",
     "LiveBytes",
     "NonFiniteError",
     "Operator",

@@ -85,8 +85,8 @@ class TrainConfig(BaseModel):
     seed: int = Field(0, ge=0)
 
     precision: str = "mixed"
-    """full, amp, half, mixed, double; schedule (the paper's 25% mixed, 50% amp, 25% full); planned (see policy); HHF,
-    ..."""
+    """full, amp, half, mixed, stream (mixed with a residual stream of more digits), double; schedule (the paper's 25%
+    mixed, 50% amp, 25% full); planned (see policy); HHF, ..."""
     policy: dict[str, Any] | None = None
     """With precision=planned: the policy, a format for each role and layer, as `Policy.to_dict` gives it."""
     phases: tuple[tuple[float, str], ...] | None = None
