@@ -13,12 +13,14 @@ from halfwave.experiments.gate import behind_gate, closed
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import (
     ASSESSED,
+    BODIES,
     LABELS,
-    SEEDS,
     deviation,
     further_seeds,
     mean,
     memory_of,
+    methods_on,
+    seeds_on,
     select,
     train_as,
     training_facts,
@@ -37,7 +39,6 @@ MEASURES = (
     *ASSESSED,
     Measure("peak_memory_bytes", "largest sum of live tensors in a training step"),
 )
-NO_FURTHER = ("car", "ahmed")
 
 
 @dataclass(frozen=True)
@@ -51,17 +52,22 @@ class Curve:
 
 
 def curves(problems: Sequence[str], scale: Scale) -> list[Curve]:
-    return [_curve(name, method, seed, scale) for name in problems for method in METHODS for seed in SEEDS[scale]]
+    return [
+        _curve(name, method, seed, scale)
+        for name in problems
+        for method in methods_on(name, scale, METHODS)
+        for seed in seeds_on(name, scale)
+    ]
 
 
 def further_curves(scale: Scale, rows: list[Row]) -> list[Curve]:
     """The stopping rule, on the final errors."""
-    problems = [n for n in dict.fromkeys(row["problem"] for row in rows) if n not in NO_FURTHER]
+    problems = [n for n in dict.fromkeys(row["problem"] for row in rows) if n not in BODIES]
     finals = select(rows, last=True)
     return [
         _curve(name, method, seed, scale)
         for name in problems
-        for _, seed in further_seeds(finals, scale, [{"problem": name}], METHODS[1:], ERRORS[name])
+        for _, seed in further_seeds(finals, scale, [{"problem": name}], METHODS[1:])
         for method in METHODS
     ]
 
@@ -90,7 +96,7 @@ def exhibit_curves(rows: list[Row], notes: tuple[str, ...]) -> Exhibit:
             ("dataset", "error", "method"),
             ("final", "against full [90%]", "largest difference of the curves, %", "rounding of the answer",
              "linear predictor, L2", "memory saved, %"),
-            tuple(_line(rows, name, method) for name in problems for method in METHODS),
+            tuple(_line(rows, name, m) for name in problems for m in METHODS if select(rows, problem=name, method=m)),
         ),
         tuple(_panel(rows, name) for name in problems),
         (*notes, "Bars are the deviation over seeds. The paper draws the curves and prints none of their values."),
@@ -173,7 +179,7 @@ def _panel(rows: list[Row], name: str) -> Panel:
         TITLES[name],
         "epoch",
         f"test error, {ERRORS[name].upper()}",
-        tuple(_series(rows, name, method) for method in METHODS),
+        tuple(_series(rows, name, m) for m in METHODS if select(rows, problem=name, method=m)),
         ylog=True,
     )
 

@@ -12,8 +12,9 @@ from halfwave.experiments.experiment import SCALES, Experiment, Measure, Row, Sc
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import (
     ASSESSED,
+    BODIES,
     LABELS,
-    SEEDS,
+    MIXED,
     TRAINED,
     against_full,
     further_seeds,
@@ -21,7 +22,9 @@ from halfwave.experiments.methods import (
     mean,
     measure_methods,
     method_facts,
+    methods_on,
     saved,
+    seeds_on,
     select,
     train_as,
     with_deviation,
@@ -34,8 +37,6 @@ PAPER_REDUCTION, PAPER_EXCESS = 50.0, 0.28
 # Memory of mixed against full in percent where the paper prints it (the comparison with U-Nets).
 PAPER = {"navier-stokes": 50.4, "darcy": 25.8}
 STEPS: dict[Scale, int] = {"smoke": 2, "small": 9, "medium": 9, "paper": 50}
-# Bodies' trainings are long and differ by percents from seed to seed: no number of seeds that fits an evening helps.
-NO_FURTHER = ("car", "ahmed")
 
 
 @dataclass(frozen=True)
@@ -50,18 +51,19 @@ class Point:
 
 def configurations(scale: Scale) -> list[Point]:
     problems = (*PROBLEMS, LINE) if scale == "medium" else PROBLEMS
-    return [_point(name, seed, scale) for name in problems for seed in SEEDS[scale]]
+    return [_point(name, seed, scale) for name in problems for seed in seeds_on(name, scale)]
 
 
 def further(scale: Scale, rows: list[Row]) -> list[Point]:
     """The stopping rule of `methods`, problem by problem."""
-    problems = [name for name in dict.fromkeys(row["problem"] for row in rows) if name not in NO_FURTHER]
-    asked = further_seeds(rows, scale, [{"problem": name} for name in problems], TRAINED[1:])
+    problems = [name for name in dict.fromkeys(row["problem"] for row in rows) if name not in BODIES]
+    asked = further_seeds(rows, scale, [{"problem": name} for name in problems], MIXED)
     return [_point(group["problem"], seed, scale) for group, seed in asked]
 
 
 def _point(name: str, seed: int, scale: Scale) -> Point:
-    return Point(name, seed, {m: train_as(m, problem(name, scale), seed) for m in TRAINED}, STEPS[scale])
+    methods = methods_on(name, scale)
+    return Point(name, seed, {m: train_as(m, problem(name, scale), seed) for m in methods}, STEPS[scale])
 
 
 def measure(point: Point, lab: Lab) -> list[dict[str, Any]]:
@@ -87,7 +89,7 @@ def exhibit(rows: list[Row]) -> Exhibit:
                 "memory less than full, %",
                 "samples per second",
             ),
-            tuple(_line(rows, name, method) for name in problems for method in TRAINED),
+            tuple(_line(rows, name, m) for name in problems for m in TRAINED if select(rows, problem=name, method=m)),
         ),
         tuple(_panel(rows, name) for name in problems),
         (
@@ -127,7 +129,7 @@ def _panel(rows: list[Row], name: str) -> Panel:
     balls = []
     for method in TRAINED:
         found = select(rows, problem=name, method=method)
-        error, rate = mean(found, "l2"), mean(found, "samples_per_second")
+        error, rate = (mean(found, column) if found else None for column in ("l2", "samples_per_second"))
         if error is not None and rate is not None:
             memory = found[0]["peak_memory_bytes"] / 1e6
             balls.append(Series(f"{method}: {rate:.3g} samples/s", (memory,), (error,), "balls", size=(rate,)))

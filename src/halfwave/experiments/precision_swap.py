@@ -15,7 +15,7 @@ from halfwave.experiments.claims import Part
 from halfwave.experiments.experiment import SCALES, Experiment, Measure, Row, Scale
 from halfwave.experiments.gate import behind_gate, not_learnt
 from halfwave.experiments.lab import Lab, Training
-from halfwave.experiments.methods import LABELS, SEEDS, mean, select, train_as, with_deviation
+from halfwave.experiments.methods import LABELS, mean, methods_on, seeds_on, select, train_as, with_deviation
 from halfwave.experiments.pairing import Paired, pair
 from halfwave.models import computing_in
 from halfwave.precision import Policy
@@ -47,8 +47,8 @@ def configurations(scale: Scale) -> list[Swap]:
     return [
         Swap(name, method, seed, train_as(method, problem(name, scale), seed))
         for name in problems
-        for method in TRAINED_IN
-        for seed in SEEDS[scale]
+        for method in methods_on(name, scale, TRAINED_IN)
+        for seed in seeds_on(name, scale)
     ]
 
 
@@ -80,7 +80,13 @@ def exhibit(rows: list[Row]) -> Exhibit:
                 "rounding of the answer",
                 "linear predictor, L2",
             ),
-            tuple(_line(rows, n, t, e) for n in problems for t in TRAINED_IN for e in EVALUATED_IN),
+            tuple(
+                _line(rows, name, trained, evaluated)
+                for name in problems
+                for trained in TRAINED_IN
+                for evaluated in EVALUATED_IN
+                if _found(rows, name, trained, evaluated)
+            ),
         ),
         tuple(_panel(rows, name) for name in problems),
         (
@@ -117,6 +123,8 @@ def _panel(rows: list[Row], name: str) -> Panel:
     formats = tuple(format for format in EVALUATED_IN if format != "full")
     series = []
     for method in TRAINED_IN:
+        if not _found(rows, name, method, "full"):
+            continue
         values = {format: mean(_found(rows, name, method, format), "rounding") for format in formats}
         known = {format: value for format, value in values.items() if value}
         series.append(Series(f"trained in {method}", tuple(known), tuple(known.values()), "bars"))

@@ -25,7 +25,7 @@ PAPER = {
     "paper": ((0.00624, 0.00236), (0.00672, 0.00228), (0.00688, 0.00226), (0.00693, 0.00226)),
     "schedule": ((0.00503, 0.00170), (0.00542, 0.00170), (0.00555, 0.00170), (0.00558, 0.00170)),
 }
-METHODS = (*PAPER, "ours", "schedule-ours")
+METHODS = (*PAPER, "schedule-ours")
 # The paper's 2,000 test samples (line 1175) are those of its dataset.
 TEST_SAMPLES: dict[Scale, int] = {"smoke": 2, "small": 12, "medium": 12, "paper": 2000}
 ERRORS = ("h1", "l2")

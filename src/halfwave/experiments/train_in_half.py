@@ -13,12 +13,14 @@ from halfwave.experiments.gate import behind_gate, closed
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import (
     ASSESSED,
+    BODIES,
     LABELS,
-    SEEDS,
     further_seeds,
     mean,
     measure_methods,
     method_facts,
+    methods_on,
+    seeds_on,
     select,
     train_as,
     with_deviation,
@@ -44,18 +46,18 @@ class Point:
 
 def configurations(scale: Scale) -> list[Point]:
     problems = {"smoke": ("darcy",), "medium": (*PROBLEMS, LINE)}.get(scale, PROBLEMS)
-    return [_point(name, seed, scale) for name in problems for seed in SEEDS[scale]]
+    return [_point(name, seed, scale) for name in problems for seed in seeds_on(name, scale)]
 
 
 def further(scale: Scale, rows: list[Row]) -> list[Point]:
     """The stopping rule, on the errors in full: bodies have the first seeds only, as in 'overview'."""
-    problems = [name for name in dict.fromkeys(row["problem"] for row in rows) if name not in ("car", "ahmed")]
+    problems = [name for name in dict.fromkeys(row["problem"] for row in rows) if name not in BODIES]
     asked = further_seeds(rows, scale, [{"problem": name} for name in problems], METHODS[1:])
     return [_point(group["problem"], seed, scale) for group, seed in asked]
 
 
 def _point(name: str, seed: int, scale: Scale) -> Point:
-    methods = (*METHODS, SPECTRAL) if name in SPECTRAL_ON else METHODS
+    methods = (*methods_on(name, scale, METHODS), *((SPECTRAL,) if name in SPECTRAL_ON else ()))
     return Point(name, seed, {m: train_as(m, problem(name, scale), seed) for m in methods})
 
 
