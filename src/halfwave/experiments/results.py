@@ -48,7 +48,12 @@ class Results:
     @property
     def wanted(self) -> dict[str, Any]:
         """The configurations that this result is to have, those that its rows so far ask for included."""
-        return self.experiment.keyed(self.scale, self.all_rows)
+        return self._wanted(self.all_rows)
+
+    def _wanted(self, rows: list[Row]) -> dict[str, Any]:
+        # Rows of an older form of the experiment have other columns, and nothing to ask for.
+        columns = {measure.name for measure in self.experiment.measures}
+        return self.experiment.keyed(self.scale, [row for row in rows if columns <= row.keys()])
 
     @property
     def missing(self) -> list[str]:
@@ -96,7 +101,7 @@ class Results:
     def drop_untrusted(self) -> None:
         """Forget rows that were changed by hand, and those of configurations that the experiment has no more."""
         trusted = [row for key, rows in self.rows.items() if key not in self.edited for row in rows]
-        wanted = self.experiment.keyed(self.scale, trusted)
+        wanted = self._wanted(trusted)
         self.rows = {key: rows for key, rows in self.rows.items() if key in wanted and key not in self.edited}
         self.edited = []
 

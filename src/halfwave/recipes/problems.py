@@ -271,7 +271,7 @@ def _medium() -> None:
     periodic = {**_MEDIUM_TRAINING, "augment": ["translations"]}
     square = {**_MEDIUM_TRAINING, "augment": ["reflections"]}
     _declare(
-        "navier-stokes", "medium", "Navier-Stokes 32x32 at T = 0.5: an FNO of less than 1% error", "FNO",
+        "navier-stokes", "medium", "Navier-Stokes 32x32 at T = 0.5: an error below 1%", "FNO",
         _MEDIUM_FNO, smooth, (800, 100), periodic,
     )  # fmt: skip
     _declare(
@@ -283,12 +283,12 @@ def _medium() -> None:
         {"hidden_channels": 16, "n_levels": 3}, mild, (800, 100), {**square, "learning_rate": 2e-3},
     )  # fmt: skip
     _declare(
-        "shallow-water", "medium", "shallow water 32x64 for a quarter of an hour: an SFNO of 1% error", "SFNO",
+        "shallow-water", "medium", "shallow water 32x64 for 15 minutes: 1% error", "SFNO",
         {"n_modes": [24, 24], "hidden_channels": 32, "n_layers": 4}, {"resolution": 32, "hours": 0.25}, (400, 50),
         {**periodic, "normalise": False},
     )  # fmt: skip
     _declare(
-        LINE, "medium", "Darcy flow on a line of 128 points, contrast 1.5: an FNO of 1% error", "FNO",
+        LINE, "medium", "Darcy flow on a line of 128 points: 1% error", "FNO",
         {"n_modes": [32], "hidden_channels": 32, "n_layers": 4},
         {"resolution": 128, "dim": 1, "high": 4.5, "low": 3.0}, (1000, 100), {**square, "epochs": 60},
     )  # fmt: skip
