@@ -447,7 +447,10 @@ MADE_UP = {
     "peer": (peer_rows(0.1, 50, 1.0), peer_rows(0.11, 120, 3.0)),
     "precision-swap": (
         swap_rows({}, {"amp bf16": 2e-3, "stream bf16": 2e-4}),
-        swap_rows(dict.fromkeys(precision_swap.EVALUATED_IN, 1.05) | {"full": 1.0}, {"amp bf16": 5e-4}),
+        swap_rows(
+            dict.fromkeys(precision_swap.EVALUATED_IN, 1.05) | {"full": 1.0},
+            {"amp bf16": 5e-4, precision_swap.WIDE: 2e-3},
+        ),
     ),
     "cost-of-half": (cost_rows(1.0, {"ours-bf16": 1.08}), cost_rows(4.0, {"ours": 1.08, "paper": 1.08})),
     "train-in-half": (half_answer_rows(1.08, 1.001), half_answer_rows(1.08, 1.07)),

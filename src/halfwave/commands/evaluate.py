@@ -6,6 +6,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from torch import nn
 from tyro.conf import Positional
@@ -138,8 +139,7 @@ class Evaluate:
 
 
 def _policy_of(model: nn.Module) -> Policy:
-    policy: Policy = getattr(model, "model", model).policy
-    return policy
+    return cast(Policy, getattr(model, "model", model).policy)
 
 
 def check_fits(model: object, channels: int, axes: int, path: Path) -> None:

@@ -28,9 +28,12 @@ class Table:
     y: Tensor
 
 
-def baselines_of(dataset: AnyDataset) -> dict[str, float | None]:
-    """Mean relative L2 errors on the test split, {"mean_l2", "linear_l2"}; None on clouds without correspondence."""
-    train, test = (_table(dataset, split) for split in ("train", "test"))
+def baselines_of(dataset: AnyDataset, speed: str | None = None) -> dict[str, float | None]:
+    """Mean relative L2 errors on the test split, {"mean_l2", "linear_l2"}; None on clouds without correspondence.
+
+    Of bodies that a model learns in units of the wind the predictors learn p/V^2 too, by the parameter `speed`.
+    """
+    train, test = (_table(dataset, split, speed) for split in ("train", "test"))
     if train is None or test is None or train.y.shape[1:] != test.y.shape[1:]:
         return {"mean_l2": None, "linear_l2": None}
     domain = dataset.domain if isinstance(dataset, Dataset) else None
@@ -43,13 +46,16 @@ def baselines_of(dataset: AnyDataset) -> dict[str, float | None]:
     return {"mean_l2": error(train.y.mean(0).expand_as(test.y)), "linear_l2": error(_linear(train, test.x))}
 
 
-def _table(dataset: AnyDataset, name: str) -> Table | None:
+def _table(dataset: AnyDataset, name: str, speed: str | None) -> Table | None:
     if isinstance(dataset, PointDataset):
         samples = list(getattr(dataset, name))
         if len({len(sample.pressure) for sample in samples}) > 1:
             return None
         pressures = torch.stack([sample.pressure for sample in samples]).double()[:, None]
-        return Table(torch.stack([sample.parameters for sample in samples]).double(), pressures)
+        parameters = torch.stack([sample.parameters for sample in samples]).double()
+        if speed is not None:  # a factor of each sample, which its relative error does not see
+            pressures = pressures / parameters[:, list(dataset.parameter_names).index(speed), None, None] ** 2
+        return Table(parameters, pressures)
     x, y = getattr(dataset, name)[:_MOST_SAMPLES]
     return Table(x.double().flatten(1), y.double().flatten(2))
 

@@ -13,7 +13,6 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import (
     ASSESSED,
     LABELS,
-    SEEDS,
     against_full,
     deviation,
     judge_against_full,
@@ -32,6 +31,7 @@ METHODS = ("full", "paper", "ours")
 # The paper keeps 16, 32, 64 and 128 modes of a grid of 128: these parts of the grid.
 SHARES = (8, 4, 2, 1)
 PAPER_GRID = 128
+SEEDS: dict[Scale, tuple[int, ...]] = {"smoke": (0,), "small": (0, 1), "paper": (0, 1, 2)}
 HURT = 10.0  # percent: what 'substantially' is taken for, of accuracy and of time
 
 

@@ -111,9 +111,11 @@ class Lab:
 
     def baselines(self, recipe: Recipe, seed: int = 0) -> dict[str, float | None]:
         """Errors of the predictors without a network on a recipe's data, {"mean_l2", "linear_l2"}; made once."""
-        path = self.directory / ".data" / f"baselines-{_hash([_content(recipe, seed), code_digest(baselines_of)])}.json"
+        speed = recipe.training.get("speed")
+        content = [_content(recipe, seed), speed, code_digest(baselines_of)]
+        path = self.directory / ".data" / f"baselines-{_hash(content)}.json"
         if not path.exists():
-            write_json(path, baselines_of(self.dataset(recipe, seed)))
+            write_json(path, baselines_of(self.dataset(recipe, seed), speed))
         found: dict[str, float | None] = read_json(path)
         return found
 

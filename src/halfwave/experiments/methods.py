@@ -75,9 +75,9 @@ def seeds_on(name: str, scale: Scale) -> tuple[int, ...]:
 
 def methods_on(name: str, scale: Scale, methods: Sequence[str] = TRAINED) -> tuple[str, ...]:
     """Of some methods those that are trained on a problem; at medium the squares alone have all of them."""
-    if scale != "medium" or name in ("navier-stokes", "darcy"):
+    if scale in ("small", "paper") or (scale == "medium" and name in ("navier-stokes", "darcy")):
         return tuple(methods)
-    left_out = ("amp", "ours-bf16") if name in BODIES else ("amp",)
+    left_out = ("amp", "ours-bf16") if name in BODIES or scale == "smoke" else ("amp",)
     return tuple(method for method in methods if method not in left_out)
 
 

@@ -7,6 +7,7 @@ answers. Evaluated in another format the weights stay, and only the second diffe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,16 +19,20 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import LABELS, mean, methods_on, seeds_on, select, train_as, with_deviation
 from halfwave.experiments.pairing import Paired, pair
 from halfwave.models import computing_in
+from halfwave.numerics import cpu_multiplies
 from halfwave.precision import Policy
 from halfwave.recipes import LINE, PROBLEMS, TITLES, problem
 from halfwave.report import Comparison, Exhibit, Line, Outcome, Panel, Series
 from halfwave.training import evaluate, rounding_of
 
+WIDE = "mixed bf16, wide"
+"""As on a CPU that does not multiply bf16: stored in it, multiplied in fp32."""
 TRAINED_IN = ("full", "paper", "ours", "ours-bf16")
 EVALUATED_IN: Mapping[str, Policy] = {
     "full": Policy.named("full"),
     **{f"{name} {dtype}": Policy.named(name, dtype) for dtype in ("fp16", "bf16") for name in ("amp", "half", "mixed")},
     "stream bf16": Policy.named("stream", "bf16"),
+    WIDE: Policy.named("mixed", "bf16"),
 }
 
 
@@ -62,9 +67,10 @@ def measure(swap: Swap, lab: Lab) -> list[dict[str, Any]]:
     samples = lab.test_samples(swap.training, operator)
     rows = []
     for name, policy in EVALUATED_IN.items():
-        with computing_in(operator, policy):
-            errors = evaluate(operator, samples)
-        moved = rounding_of(operator, samples, policy)
+        with cpu_multiplies() if name == WIDE else nullcontext():
+            with computing_in(operator, policy):
+                errors = evaluate(operator, samples)
+            moved = rounding_of(operator, samples, policy)
         rows.append({"evaluated_in": name, "l2": errors["l2"], "h1": errors.get("h1"), "rounding": moved, **baselines})
     return rows
 
@@ -156,10 +162,20 @@ def _check_stream(name: str, rows: list[Row]) -> Outcome | None:
     return None if paired is None else paired.below(f"rounding by stream against mixed, bf16, on {TITLES[name]}", 50.0)
 
 
+def _check_wide(name: str, rows: list[Row]) -> Outcome | None:
+    """Native and wide products round at the same places: the answers move as far, to 10%."""
+    wide, native = (_found(rows, name, "full", format) for format in (WIDE, "mixed bf16"))
+    paired = pair(wide, native, "rounding")
+    return (
+        None if paired is None else paired.within(f"rounding by wide products against native on {TITLES[name]}", 10.0)
+    )
+
+
 PARTS = tuple(
     part
     for name in (*PROBLEMS, LINE)
     for part in (
+        Part(f"native and wide products of bf16 round alike on {TITLES[name]}", check=partial(_check_wide, name)),
         Part(f"fp16 costs full's weights at most 1% on {TITLES[name]}", check=partial(_check, name, "mixed fp16", 1.0)),
         Part(f"bf16 costs full's weights at most 1% on {TITLES[name]}", check=partial(_check, name, "mixed bf16", 1.0)),
         Part(
