@@ -66,7 +66,10 @@ class Reproduce:
         found = as_usage(lambda: [get_experiment(name) for name in names])
         if self.name != ALL and scale not in found[0].scales:
             raise UsageError(f"{self.name} has no scale {scale!r}: expected one of {', '.join(found[0].scales)}")
-        return [experiment for experiment in found if scale in experiment.scales]
+        chosen = [experiment for experiment in found if scale in experiment.scales]
+        for experiment in chosen:  # digests are of the code as it is now: files may change under a run of hours
+            log_console().print(f"{experiment.name}: code {experiment.code}", soft_wrap=True, markup=False)
+        return chosen
 
     def _reproduce(self, experiment: Experiment, scale: Scale, wait: bool) -> bool:
         """Run one and, once it is whole, print what it says; False after a failure, which must not stop the others."""
