@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Constraints also reach pip's build environments, so nothing unpinned is ever pulled in.
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint mutations bench clean
 
 setup: $(VENV)/.installed-test
 
@@ -13,7 +13,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e .
+	$(PIP) -e '.[export]'
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
@@ -34,6 +34,11 @@ lint: $(VENV)/.installed-test
 test: lint
 	$(BIN)/python -m pytest -q -n 2
 	HALFWAVE_CPU_MULTIPLIES=other OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q -m hardware
+	$(BIN)/python benchmarks/mutate_bounds.py --short
+
+# Every term of every bound taken out of the source, one by one: a test has to fail for each. Minutes; `test` does a fifth.
+mutations: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/mutate_bounds.py
 
 bench: $(VENV)/.installed-test
 	$(BIN)/halfwave bench

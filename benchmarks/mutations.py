@@ -3,7 +3,8 @@
     python benchmarks/mutations.py [WORD ...]     # those whose name holds a word; all without one
 
 Each fault is a text of a source file replaced by another in a temporary copy of src/, which the tests then import. The
-tests are run without it first: a test that fails anyway proves nothing. Exit code 1 where a fault survives.
+tests are run without it first: a test that fails anyway proves nothing. Exit code 1 where a fault survives. Terms of
+the bounds have a script of their own: mutate_bounds.py.
 """
 
 from __future__ import annotations
@@ -32,54 +33,11 @@ class Mutation:
     tests: tuple[str, ...]
 
 
-_TERMS = "tests/theory/test_block_terms.py"
 _SUMMARIES = "tests/experiments/test_precision_summaries.py"
 _MEMORY = "tests/planner/test_paper_memory.py"
 _RECIPES = "tests/recipes/test_problems.py"
 
 MUTATIONS = (
-    Mutation(
-        "block bound: sums of the transforms", "theory/transforms.py",
-        "through(1.0, delta + sums, lost)", "through(1.0, delta, lost)", (f"{_TERMS}::test_sums_of_a_transform",),
-    ),
-    Mutation(
-        "block bound: sums of the contraction", "theory/block.py",
-        "relative_error, absolute_error = rounding + sums, lost", "relative_error, absolute_error = rounding, lost",
-        (f"{_TERMS}::test_sums_of_the_contraction",),
-    ),
-    Mutation(
-        "block bound: rounding of the DFT matrix", "theory/transforms.py",
-        "through(1.0, delta + sums, lost)", "through(1.0, sums, lost)", (f"{_TERMS}::test_rounded_matrix",),
-    ),
-    Mutation(
-        "block bound: rounding of the DFT matrix at its own scale", "theory/transforms.py",
-        "delta = matrix_error(step.side, step.kept, target, unit, step.scales)",
-        "delta = matrix_error(step.side, step.kept, target, unit, (1.0,))", (f"{_TERMS}::test_rounded_matrix",),
-    ),
-    Mutation(
-        "block bound: casts", "theory/state.py",
-        "through(1.0, unit.relative, unit.absolute * math.sqrt(entries))",
-        "through(1.0, 0.0, unit.absolute * math.sqrt(entries))", (f"{_TERMS}::test_one_cast",),
-    ),
-    Mutation(
-        "block bound: casts of the block's real products", "theory/block.py",
-        "relative_error += ROOT2 * unit.relative * (r2 + rounding + sums)", "relative_error += 0.0",
-        (f"{_TERMS}::test_casts_of_the_four_real_products",),
-    ),
-    Mutation(
-        "block bound: underflow of the block's real products", "theory/block.py",
-        "absolute_error += ROOT2 * unit.absolute * math.sqrt(4 * sizes.kept * sizes.out_channels)",
-        "absolute_error += 0.0", (f"{_TERMS}::test_underflow_of_the_four_real_products",),
-    ),
-    Mutation(
-        "block bound: error of an fp32 FFT", "theory/transforms.py",
-        "through(1.0, growth - 1.0, lost)", "through(1.0, 0.0, lost)", (f"{_TERMS}::test_error_of_an_fp32_fft",),
-    ),
-    Mutation(
-        "block bound: rounding of 1/N", "theory/transforms.py",
-        "through(1.0, _reciprocal_error(points, target), 0.0)", "through(1.0, 0.0, 0.0)",
-        (f"{_TERMS}::test_rounded_reciprocal",),
-    ),
     Mutation(
         "weak test: an experiment says nothing", "experiments/contraction.py",
         "Verdict(", "(lambda *_, **__: Verdict(()))(", ("tests/experiments/test_smoke.py", "-k", "contraction"),
@@ -91,7 +49,8 @@ MUTATIONS = (
     ),
     Mutation(
         "weak test: memory tables of another shape", "planner/paper_memory.py",
-        "work = recipe_work(recipe) if", 'work = recipe_work(recipe.at("standard")) if', (_MEMORY, "-k", "inputs"),
+        "work = recipe_workload(recipe) if", 'work = recipe_workload(recipe.at("standard")) if',
+        (_MEMORY, "-k", "inputs"),
     ),
     Mutation(
         "weak test: a table's name is not told", "planner/paper_memory.py",

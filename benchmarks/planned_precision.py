@@ -1,80 +1,81 @@
-"""Plan the precision of an FNO on Darcy data, train it in full precision and with the plan, and compare test errors.
+"""auto_precision on trained models: is each budget met on samples that it has not seen, and in how many bytes?
 
-    python benchmarks/planned_precision.py --resolution 32 --seeds 2
+    python benchmarks/planned_precision.py FOLDER [--formats fp16 bf16] [--fresh 32]
 
-The plan is made before training, from the untrained model and the train split. Both runs of a seed start from the same
-weights and see the same batches. Ends with exit code 0 when the planned policy's mean test error (relative L2) is at
-most 2% above full precision's, with 1 otherwise. A few minutes on one core.
+FOLDER holds the runs of `trained_models.py`. Each model is planned with several budgets, from a fortieth of its test
+error to all of it, on a few train and test samples; the plan is then measured on other test samples. Ends with exit
+code 0 when every budget is met: the mean error of the fresh samples, and nine tenths of them, are within it.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
+import json
 import sys
-import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from halfwave.certificates import PrecisionPlan, plan_precision
-from halfwave.data import Darcy, generate, open_dataset
-from halfwave.training import TrainConfig, build_operator, train
+import halfwave as hw
+from halfwave.certificates import PrecisionPlan, measure_error
+from halfwave.data import Dataset
+from halfwave.training import CloudSamples, open_data, read_config
 
-ALLOWED = 0.02
+SHARES = (0.025, 0.05, 0.1, 0.14, 0.3, 1.0)
+SAMPLES, HELD_OUT = 4, 8
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--resolution", type=int, default=32)
-    parser.add_argument("--train", type=int, default=400, help="samples")
-    parser.add_argument("--test", type=int, default=100, help="samples")
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--tolerance", type=float, default=None, help="by default the data's discretization error")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--formats", nargs="+", default=["fp16", "bf16"])
+    parser.add_argument("--fresh", type=int, default=32, help="samples to measure on")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        generate(
-            Darcy(resolution=options.resolution),
-            folder / "darcy.h5",
-            n_train=options.train,
-            n_test=options.test,
-            seed=0,
+    torch.set_num_threads(1)
+    met = []
+    for run in sorted(options.folder.iterdir()):
+        if (run / "model.safetensors").exists():
+            met += _check(run, options.formats, options.fresh)
+    print(f"\n{sum(met)} of {len(met)} budgets met")
+    return 0 if all(met) else 1
+
+
+def _check(run: Path, formats: list[str], count: int) -> list[bool]:
+    model, data, fresh = _open(run, count)
+    error = json.loads((run / "summary.json").read_text())["l2"]
+    print(f"\n{run.name}: test L2 {error:.3%}")
+    print(f"{'budget':>10}{'bytes':>8}{'predicted':>11}{'held out':>10}{'fresh':>10}{'within':>8}  wider than the rest")
+    found = []
+    for budget in (share * error for share in SHARES):
+        plan = hw.auto_precision(model, data, max_error=budget, formats=formats, samples=SAMPLES, held_out=HELD_OUT)
+        errors = measure_error(model, fresh, plan.policy)
+        within = float((errors <= budget).double().mean())
+        found.append(bool(errors.mean() <= budget) and within >= 0.9)
+        print(
+            f"{budget:10.2e}{plan.bytes / plan.full_bytes:8.2f}{plan.predicted_error:11.2e}{plan.measured_error:10.2e}"
+            f"{errors.mean():10.2e}{within:8.0%}  {_widened(plan)}",
+            flush=True,
         )
-        base = TrainConfig(
-            data=str(folder / "darcy.h5"),
-            arguments={"n_modes": [16, 16], "hidden_channels": 24, "n_layers": 4},
-            epochs=options.epochs,
-            batch_size=16,
-            learning_rate=2e-3,
-            precision="full",
-        )
-        plan = make_plan(base, options.tolerance)
-        print(plan, flush=True)
-        errors: dict[str, list[float]] = {"full": [], "planned": []}
-        for seed in range(options.seeds):
-            for kind, config in (("full", base), ("planned", planned(base, plan))):
-                result = train(config.model_copy(update={"seed": seed}), folder / f"{kind}-{seed}", quiet=True)
-                if result.status != "finished" or result.l2 is None:
-                    print(f"seed {seed}, {kind}: {result.status} after {result.epochs} epochs")
-                    return 1
-                errors[kind].append(result.l2)
-                print(f"seed {seed}, {kind}: test L2 {result.l2:.5f}, {result.activation_bytes} bytes", flush=True)
-    full, chosen = (statistics.mean(errors[kind]) for kind in ("full", "planned"))
-    print(f"mean test L2: full {full:.5f}, planned {chosen:.5f}, {chosen / full - 1:+.2%}")
-    return 0 if chosen <= (1 + ALLOWED) * full else 1
+    return found
 
 
-def make_plan(config: TrainConfig, tolerance: float | None) -> PrecisionPlan:
-    torch.manual_seed(config.seed)
-    dataset = open_dataset(config.data)
-    return plan_precision(build_operator(config, dataset), dataset, tolerance)
+def _open(run: Path, count: int) -> tuple[Any, Any, Any]:
+    """The model, what it is planned on, and other samples."""
+    operator: Any = hw.load(run / "model.safetensors")
+    dataset = open_data(read_config(run / "config.json"))
+    if isinstance(dataset, Dataset):
+        last = len(dataset.test)
+        return operator, dataset, dataset.test[max(HELD_OUT, last - count) : last][0]
+    split = CloudSamples(dataset.test, operator.encoder)
+    samples = [split[[row]][0].arguments() for row in range(len(split))]
+    used = min(SAMPLES + HELD_OUT, len(samples) // 2)
+    return operator.model, samples[:used], samples[used : used + count]
 
 
-def planned(config: TrainConfig, plan: PrecisionPlan) -> TrainConfig:
-    values = {**config.to_dict(), "precision": "planned", "policy": plan.policy, "loss_scaling": plan.loss_scaling}
-    return TrainConfig(**values)
+def _widened(plan: PrecisionPlan) -> str:
+    wide = [f"{c.layer} {c.stage}" for c in plan.choices if c.format == "fp32"]
+    return f"{len(wide)} of {len(plan.choices)} in fp32" + (f": {', '.join(wide[:3])}, ..." if wide else "")
 
 
 if __name__ == "__main__":

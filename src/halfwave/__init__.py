@@ -17,8 +17,12 @@ from halfwave.precision import Policy, Schedule
 from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
-    from halfwave import certificates, data, interop, measure, planner, theory, training
-    from halfwave.certificates import certify
+    from halfwave import certificates, data, interop, measure, parallel, planner, theory, training
+    from halfwave.certificates import auto_precision, certify, compress
+    from halfwave.export import export
+    from halfwave.measure import keep_freed_blocks
+    from halfwave.optimizers import AdamW
+    from halfwave.parallel import parallelize
     from halfwave.training import load, save
 
 try:
@@ -28,11 +32,18 @@ except PackageNotFoundError:  # a source tree that is not installed
 
 # Imported when first used: the solvers, the trainer and their libraries take seconds that a model does not need.
 _LATER = {
+    "auto_precision": "halfwave.certificates",
+    "AdamW": "halfwave.optimizers",
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
+    "compress": "halfwave.certificates",
     "data": "halfwave.data",
+    "export": "halfwave.export",
     "interop": "halfwave.interop",
+    "keep_freed_blocks": "halfwave.measure",
     "measure": "halfwave.measure",
+    "parallel": "halfwave.parallel",
+    "parallelize": "halfwave.parallel",
     "planner": "halfwave.planner",
     "theory": "halfwave.theory",
     "training": "halfwave.training",
@@ -53,18 +64,25 @@ __all__ = [
     "GINO",
     "SFNO",
     "TFNO",
+    "AdamW",
     "Policy",
     "Schedule",
     "SpectralConv",
     "UNet",
+    "auto_precision",
     "certificates",
     "certify",
+    "compress",
     "data",
+    "export",
     "interop",
+    "keep_freed_blocks",
     "load",
     "measure",
     "models",
     "numerics",
+    "parallel",
+    "parallelize",
     "planner",
     "precision",
     "save",

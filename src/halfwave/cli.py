@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "train a model by a recipe; resumes what was interrupted",
     "evaluate": "L2 and H1 errors of a trained operator, at any resolution",
     "predict": "apply a trained operator to the fields of a file",
+    "export": "a trained operator as ONNX, compiled program or web page",
     "bench": "this library against neuraloperator in one run, as ratios",
     "plan": "will it fit, how fast, is half precision safe, before a run",
     "profile": "where time and memory of a training step go, by module, by kernel",

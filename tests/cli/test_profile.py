@@ -7,8 +7,12 @@ import pytest
 
 def test_profile_writes_its_files(command, tmp_path):
     out = tmp_path / "out"
-    code, text, err = command("profile", "demo", "--batch", "1", "--grid", "24", "--steps", "1", "--out", out)
+    code, text, err = command(
+        "profile", "demo", "--batch", "1", "--grid", "24", "--steps", "1", "--out", out,
+        "--mesh", "grid=2",
+    )  # fmt: skip
     assert code == 0, err
+    assert "on data=1,grid=2 a process sends modes" in " ".join(text.split())
     assert {path.name for path in out.iterdir()} == {"profile.json", "profile.png", "trace.json"}
     result = json.loads((out / "profile.json").read_text())
     assert result["recipe"] == "demo"
@@ -31,6 +35,7 @@ def test_profile_writes_its_files(command, tmp_path):
         (2, "unknown precision 'quarter'", ["demo", "--precision", "quarter"]),
         (2, "unknown format 'fp12'", ["demo", "--dtype", "fp12"]),
         (2, "device 'abacus' is not there", ["demo", "--device", "abacus"]),
+        (2, "mesh 'rows=2' is none", ["demo", "--mesh", "rows=2"]),
     ],
 )
 def test_bad_input(fails, tmp_path, code, message, options):

@@ -301,7 +301,7 @@ def half_rows(darcy, navier_stokes):
     shares = {"darcy": darcy, "navier-stokes": navier_stokes}
     return [
         {"problem": name, "weights": w, "half": half, "peak_memory_bytes": nbytes, "activation_bytes": nbytes}
-        for name in half_weights.PAPER
+        for name in half_weights.WEIGHTS_MB
         for w in half_weights.WEIGHTS
         for half, nbytes in zip(half_weights.HALVES, (100 * shares[name], 100), strict=True)
     ]

@@ -144,6 +144,8 @@ def test_a_batch_of_different_geometries() -> None:
         ("adam", lambda m: torch.optim.Adam(m.parameters(), fused=True)),
         ("momentum", lambda m: torch.optim.SGD(m.parameters(), momentum=0.9, fused=True)),
         ("sgd", lambda m: torch.optim.SGD(m.parameters(), fused=True)),
+        ("adamw_pair", lambda m: hw.AdamW(m)),
+        ("adamw_pair_bf16", lambda m: hw.AdamW(m, state="bf16")),
     ],
 )
 def test_optimizers(name: str, build: Any) -> None:

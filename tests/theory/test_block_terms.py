@@ -1,7 +1,7 @@
 """Each term of the block's bound is needed: a case for each where the error is more than all the others allow.
 
 Random data reach about half of a bound, so that any one term could go unnoticed; here data, order of sums and FFT are
-chosen against it. `benchmarks/mutations.py` takes the terms out one by one and sees these tests fail.
+chosen against it. `benchmarks/mutate_bounds.py` takes the terms out one by one and sees these tests fail.
 """
 
 import math

@@ -16,7 +16,8 @@ from halfwave.training import TrainConfig, train
 from halfwave.training.batches import cut, epoch_order, share
 from halfwave.training.records import read_metrics
 
-MODELS = {"FNO": {}, "TFNO": {"factorization": "tucker", "rank": 0.5}, "SFNO": {}}
+MODELS = {"FNO": {}, "TFNO": {"factorization": "cp", "rank": 0.5}, "SFNO": {}}
+OPTIMIZERS = {"FNO": "adamw_pair", "TFNO": "adamw_pair", "SFNO": "adamw"}
 SCRIPT = """
 import json, sys
 from pathlib import Path
@@ -63,7 +64,9 @@ def start(command, configs, tmp_path):
 def test_ddp_and_fsdp_under_torchrun_follow_one_process(settings, tmp_path):
     configs = {}
     for model, extra in MODELS.items():
-        single = settings.model_copy(update={"model": model, "arguments": {**settings.arguments, **extra}})
+        single = settings.model_copy(
+            update={"model": model, "arguments": {**settings.arguments, **extra}, "optimizer": OPTIMIZERS[model]}
+        )
         train(single, tmp_path / model, quiet=True)
         for strategy in ("ddp", "fsdp"):
             configs[f"{model}-{strategy}"] = single.model_copy(update={"strategy": strategy, "devices": 2})

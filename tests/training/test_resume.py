@@ -79,6 +79,17 @@ def test_many_deaths_in_one_run(settings, whole, tmp_path, monkeypatch):
     assert_same_run(tmp_path, whole)
 
 
+def test_the_state_of_the_lean_optimizer_is_resumed(settings, tmp_path, monkeypatch):
+    lean = settings.model_copy(update={"optimizer": "adamw_pair_bf16", "epochs": 2})
+    train(lean, tmp_path / "whole", quiet=True)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        with pytest.raises(Stop):
+            train(lean, tmp_path / "run", quiet=True)
+    assert train(lean, tmp_path / "run", quiet=True).status == "finished"
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+
+
 def test_a_scale_that_loss_scaling_has_found_is_resumed(settings, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         original = Engine._step

@@ -13,7 +13,10 @@ from rich.table import Table
 from halfwave.commands.common import log_console, results_console
 from halfwave.commands.data import make_dataset
 from halfwave.data import Dataset, build_generator, open_dataset
+from halfwave.errors import InputError
+from halfwave.export import export
 from halfwave.files import make_directory, write_json, written_aside
+from halfwave.measure import keep_freed_blocks
 from halfwave.numerics import core_count, describe_cpu
 from halfwave.recipes import Recipe, get_recipe
 from halfwave.report import write_fields_figure, write_page
@@ -28,13 +31,14 @@ class Demo:
     """Makes Darcy data, trains full and mixed, compares them, writes a report."""
 
     out: Path = Path("runs/demo")
-    """Where runs, summary.json, report.html and fields.png go."""
+    """Where runs, summary.json, report.html, fields.png and operator.html go."""
     seed: int = 0
     """Both runs start from the same weights and see the same batches."""
     workers: int = core_count()
     """Processes that make the data."""
 
     def run(self) -> None:
+        keep_freed_blocks()
         recipe = get_recipe("demo")
         make_directory(self.out)
         dataset = open_dataset(self._data(recipe))
@@ -49,6 +53,7 @@ class Demo:
         self._write_fields(dataset)
         write_fields_figure(self.out / "fields.h5", self.out / "fields.png")
         write_page(self.out)
+        self._write_operator()
         results_console().print(summary_table(summary))
         results_console().print(
             f"report: {self.out / 'report.html'}, figure: {self.out / 'fields.png'}", soft_wrap=True
@@ -62,6 +67,14 @@ class Demo:
     def _train(self, config: TrainConfig, name: str) -> RunResult:
         log_console().print(f"training in {name} precision")
         return train(config, self.out / name)
+
+    def _write_operator(self) -> None:
+        """The trained operator as a page to draw on: in fp32, as browsers have no other products."""
+        log_console().print("writing the operator as a page that runs in a browser")
+        try:
+            export(self.out / "mixed", self.out / "operator.html", weights="fp16", policy="full")
+        except InputError as error:  # without npm or a network there is no runtime to put into it
+            log_console().print(f"no page of the operator: {error}", soft_wrap=True)
 
     def _write_fields(self, dataset: Dataset) -> None:
         """Input, truth and both predictions of one test sample: what the figure reads."""

@@ -15,6 +15,7 @@ from halfwave.commands.common import as_usage, find_model_file, results_console
 from halfwave.data import PointDataset, ReadOptions, open_any
 from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
+from halfwave.measure import keep_freed_blocks
 from halfwave.models import computing_in, set_precision
 from halfwave.precision import PRECISIONS, Policy
 from halfwave.tables import build_table
@@ -50,6 +51,7 @@ class Evaluate:
             raise UsageError(f"unknown precision {self.precision!r}: expected one of {', '.join(PRECISIONS)}")
         if self.batch_size < 1:
             raise UsageError(f"--batch-size must be at least 1, got {self.batch_size}")
+        keep_freed_blocks()
         model = load(find_model_file(self.run_path))
         if self.precision is not None:
             set_precision(model, Policy.named(self.precision))

@@ -1,9 +1,13 @@
-"""`halfwave plan RECIPE`: will it fit, how fast will it be, and is half precision safe, before anything is run."""
+"""`halfwave plan RECIPE`: will it fit, how fast will it be, and is half precision safe, before anything is run.
+
+`halfwave plan --auto RUN` chooses the formats of a trained model, see `plan_auto`.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +15,7 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
+from halfwave.commands.plan_auto import AutoPlan
 from halfwave.errors import UsageError
 from halfwave.numerics import memory_bytes
 from halfwave.planner import (
@@ -18,13 +23,18 @@ from halfwave.planner import (
     PaperRow,
     PolicyVerdict,
     Roofline,
+    ScaleOut,
     Stopwatch,
     format_bytes,
     get_device,
     judge,
+    largest_side,
+    mesh_workload,
     paper_tables,
     parse_bytes,
+    scale_out,
 )
+from halfwave.precision import Policy
 from halfwave.recipes import get_recipe
 from halfwave.tables import build_table
 
@@ -34,11 +44,18 @@ class Plan:
     """Memory, largest batch, time and precision of each policy, before a run."""
 
     recipe: Positional[str] = ""
-    """Name of a recipe: darcy, darcy-paper, ..."""
+    """Name of a recipe: darcy, darcy-paper, ...; with --auto a run directory or a model file."""
     batch: int | None = None
     """Samples of a batch; by default the recipe's."""
-    grid: int | None = None
-    """Points a side; by default the recipe's."""
+    grid: str | None = None
+    """Points a side, or with --mesh along each axis (1024x1024x1024); by default the recipe's."""
+    mesh: str | None = None
+    """Plan many devices: data=64,grid=8 for 64 groups with other samples, of 8 devices each, which share every field.
+    Without a recipe an FNO with 64 channels, 4 layers and 32 modes along each axis of --grid."""
+    precision: str = "mixed"
+    """With --mesh: the policy."""
+    optimizer: str = "adamw"
+    """With --mesh: adamw, adamw_pair or adamw_pair_bf16."""
     device: str = "rtx-3090-ti"
     """A device of the table of peak rates: rtx-3090-ti (the paper's), a100-40gb, h100-sxm, v100, ..."""
     device_memory: str | None = None
@@ -55,10 +72,32 @@ class Plan:
     """Print JSON in place of the table."""
     paper: bool = False
     """The paper's memory tables from plans at its own sizes, beside its figures (no recipe)."""
+    auto: bool = False
+    """Choose a format for each layer and stage of a trained model, by one of the limits below or by its test error."""
+    max_error: float | None = None
+    """With --auto: relative L2 error of an answer that rounding may make; least bytes for it."""
+    max_bytes: str | None = None
+    """With --auto: what may be stored for a sample, such as 3MB; least error for it."""
+    max_time: float | None = None
+    """With --auto: time of a forward pass relative to full precision; least error for it."""
+    data: Path | None = None
+    """With --auto: dataset file; by default the run's own."""
+    out: Path | None = None
+    """With --auto: file for the plan, which `halfwave train --policy` takes."""
 
     def run(self) -> None:
+        if self.auto:
+            limits = self.max_error, self.max_bytes, self.max_time
+            AutoPlan(Path(self.recipe), self.data, *limits, self.out, self.json).run()
+            return
+        for name in ("max_error", "max_bytes", "max_time", "data", "out"):
+            if getattr(self, name) is not None:
+                raise UsageError(f"--{name.replace('_', '-')} belongs to --auto: halfwave plan --auto RUN")
         if self.paper:
             self._paper()
+            return
+        if self.mesh is not None:
+            self._mesh(self.mesh)
             return
         recipe = as_usage(lambda: get_recipe(self.recipe))
         batch = int(recipe.training.get("batch_size", 8)) if self.batch is None else self.batch
@@ -70,7 +109,7 @@ class Plan:
                 judge(
                     recipe,
                     batch,
-                    self.grid,
+                    self._side(),
                     memory,
                     kind,
                     clock,
@@ -95,6 +134,36 @@ class Plan:
             f"and what the grid costs the worst field with Lipschitz constant 2 max |v|. Smooth fields lose less to "
             f"the grid: where rounding matters, measure it on data (halfwave.certify)."
         )
+
+    def _side(self) -> int | None:
+        if self.grid is None or self.grid.isdigit():
+            return None if self.grid is None else int(self.grid)
+        raise UsageError(f"--grid must be points a side, such as 128, got {self.grid!r} (AxBxC is for --mesh)")
+
+    def _mesh(self, mesh: str) -> None:
+        device = as_usage(lambda: get_device(self.device))
+        memory = device.memory if self.device_memory is None else self._memory(self.device_memory)
+        work = as_usage(lambda: mesh_workload(self.recipe, self.grid, parse_pairs(self.arguments, "--arguments")))
+        options: Any = {
+            "policy": self._policy(device.kind), "optimizer": self.optimizer, "recompute": self.recompute,
+        }  # fmt: skip
+        found = as_usage(lambda: scale_out(work, mesh, device, self.batch, options))
+        side = as_usage(lambda: largest_side(work, mesh, device.kind, memory, options))
+        if self.json:
+            print(json.dumps(found.to_dict() | {"memory_bytes": memory, "largest_side": side}, indent=2))
+            return
+        console = results_console()
+        console.print(str(found.plan), markup=False, highlight=False)
+        fits = "fits" if found.plan.needed_bytes <= memory else "does not fit"
+        console.print(
+            f"it {fits} into {format_bytes(memory)}; the largest grid that does on {mesh}, one sample a group, has "
+            f"{side} points a side"
+        )
+        console.print(scaling_table(found))
+        console.print(found.crossover())
+
+    def _policy(self, kind: str) -> Policy:
+        return as_usage(lambda: Policy.named(self.precision, self.dtype, device=kind))
 
     def _target(self) -> tuple[str, int, Clock, str]:
         """Kind of device, its memory, its clock and its name."""
@@ -138,6 +207,23 @@ class Plan:
         for reason in dict.fromkeys(row.reason for row in rows):
             which = ", ".join(dict.fromkeys(f"{row.table} of {row.dataset}" for row in rows if row.reason == reason))
             console.print(f"{which}: {reason}", markup=False)
+
+
+def scaling_table(found: ScaleOut) -> Table:
+    """One row for each number of devices that share a field."""
+    rows = [
+        (
+            "x".join(map(str, plan.grid)),
+            plan.mesh,
+            format_bytes(plan.needed_bytes),
+            format_bytes(plan.sent_bytes),
+            f"{plan.compute_seconds:.3g} s",
+            f"{plan.network_seconds:.3g} s",
+        )
+        for plan in (*found.strong, *found.weak)
+    ]
+    title = "strong scaling (one grid), then weak (as many points a device)"
+    return build_table(title, ["grid", "mesh"], ["needs", "sends", "compute", "network"], rows)
 
 
 def plan_table(found: list[PolicyVerdict], title: str) -> Table:

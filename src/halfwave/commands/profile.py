@@ -11,9 +11,10 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, results_console
-from halfwave.errors import UsageError
+from halfwave.commands.traffic import describe_traffic, plan_step_traffic
+from halfwave.errors import InputError, UsageError
 from halfwave.files import make_directory, write_json
-from halfwave.measure import profile_step
+from halfwave.measure import TrainingStep, profile_step
 from halfwave.precision import Policy
 from halfwave.recipes import get_recipe
 from halfwave.report import draw_profile
@@ -41,6 +42,8 @@ class Profile:
     """Steps that are profiled, after two that are not."""
     device: str = "auto"
     """cpu, cuda, ...; auto takes cuda where there is one."""
+    mesh: str | None = None
+    """Also count what a step would send on a mesh, such as grid=4 or data=2,grid=2."""
     out: Path | None = None
     """Directory of profile.json, profile.png and trace.json; by default profiles/RECIPE-PRECISION."""
 
@@ -53,11 +56,13 @@ class Profile:
             if value is not None and value < 1:
                 raise UsageError(f"--{name} must be at least 1, got {value}")
         step = build_recipe_step(recipe, precision=policy, batch=self.batch, grid=self.grid, device=device)
+        traffic = None if self.mesh is None else as_usage(lambda: self._traffic(step, policy))
         out = make_directory(self.out or Path("profiles") / f"{recipe.name}-{policy.name}")
         log_console().print(
             f"profiling {self.steps} steps of {recipe.name} in {policy.name} on {device}", soft_wrap=True
         )
         result = profile_step(step, self.steps, out / "trace.json")
+        result |= {} if traffic is None else {"traffic": traffic}
         write_json(out / "profile.json", result)
         draw_profile(out / "profile.json", out / "profile.png")
         console = results_console()
@@ -72,7 +77,17 @@ class Profile:
             f"{1e3 * result['seconds']:.4g} ms a step; peak {memory['peak_bytes'] / 1e6:.4g} MB, of which "
             f"{memory['held_bytes'] / 1e6:.4g} MB are weights, optimizer state and batch",
         )
+        if traffic is not None:
+            console.print(describe_traffic(traffic))
         console.print(f"picture: {out / 'profile.png'}, Chrome trace: {out / 'trace.json'}", soft_wrap=True)
+
+    def _traffic(self, step: TrainingStep, policy: Policy) -> dict[str, Any]:
+        assert self.mesh is not None
+        x = step.batch[0]
+        shape = tuple(x.shape) if isinstance(x, torch.Tensor) else ()
+        if not shape:
+            raise InputError("--mesh shares fields on a grid, and this recipe has point clouds")
+        return plan_step_traffic(step.model, shape, self.mesh, policy)
 
     def _device(self) -> torch.device:
         if self.device == "auto":

@@ -25,6 +25,7 @@ from halfwave.experiments import (
     run,
     summarise,
 )
+from halfwave.measure import keep_freed_blocks
 from halfwave.report import SIGNS, Summary, text_of
 from halfwave.tables import build_table
 
@@ -52,6 +53,7 @@ class Reproduce:
         if not self.name:
             results_console().print(self._list())
             return
+        keep_freed_blocks()
         experiments = self._experiments(scale)
         if scale == "paper":
             log_console().print(str(plan_trainings(experiments, scale)), soft_wrap=True, markup=False)

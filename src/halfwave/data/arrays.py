@@ -50,6 +50,36 @@ class ArrayPair:
     def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.x.read(indices), self.y.read(indices)
 
+    def read_pair_piece(self, indices: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
+        part = (slice(None), *(slice(*bound) for bound in bounds))
+        return read_piece(self.x, indices, part), read_piece(self.y, indices, part)
+
+
+Bounds = tuple[tuple[int, int], ...]
+"""Points (start, stop) along each axis of a grid."""
+Part = tuple[slice, ...]
+"""What is taken of each axis of an array after that of the samples."""
+
+
+def read_piece(array: LazyArray, indices: np.ndarray, part: Part) -> np.ndarray:
+    """`part` of some samples: of an array that can (`read_piece`) without reading the rest."""
+    piecewise = getattr(array, "read_piece", None)
+    if piecewise is not None:
+        return piecewise(indices, part)
+    return array.read(indices)[(slice(None), *part)]
+
+
+def read_pair_piece(source: PairSource, indices: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
+    """The points `bounds` of some samples, all channels of them."""
+    piecewise = getattr(source, "read_pair_piece", None)
+    if piecewise is not None:
+        return piecewise(indices, bounds)
+    # One at a time: what is cut away of a sample is gone before the next is read.
+    part = (slice(None), slice(None), *(slice(*bound) for bound in bounds))
+    pairs = [source.read(indices[i : i + 1]) for i in range(len(indices))]
+    x, y = ([side[part].copy() for side in sides] for sides in zip(*pairs, strict=True))
+    return np.concatenate(x), np.concatenate(y)
+
 
 MAPPED_LIMIT = 16 * 2**20
 """Bytes read through a memory map after which it is made anew. Until then pages that were touched stay resident, and
@@ -109,8 +139,12 @@ class H5Array:
         self.shape = stored
 
     def read(self, indices: np.ndarray) -> np.ndarray:
+        return self.read_piece(indices, ())
+
+    def read_piece(self, indices: np.ndarray, part: Part) -> np.ndarray:
+        step = () if self.step is None else (self.step,)
         try:
-            return read_rows(self.reader.handle[self.key], indices, () if self.step is None else (self.step,))
+            return read_rows(self.reader.handle[self.key], indices, (*step, *part))
         except OSError as error:
             raise damaged(self.reader.path, self.key) from error
 
@@ -138,7 +172,7 @@ def require_numeric(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
     return found
 
 
-def read_rows(dataset: h5py.Dataset, indices: np.ndarray, rest: tuple[int, ...] = ()) -> np.ndarray:
+def read_rows(dataset: h5py.Dataset, indices: np.ndarray, rest: tuple[int | slice, ...] = ()) -> np.ndarray:
     """Rows of an HDF5 dataset in any order (h5py wants them sorted and each once), at `rest` of the next axes."""
     if len(indices) and np.array_equal(indices, np.arange(indices[0], indices[0] + len(indices))):
         return dataset[(slice(int(indices[0]), int(indices[0]) + len(indices)), *rest)]
@@ -159,6 +193,9 @@ class WithChannel:
     def read(self, indices: np.ndarray) -> np.ndarray:
         return self.array.read(indices)[:, None]
 
+    def read_piece(self, indices: np.ndarray, part: Part) -> np.ndarray:
+        return read_piece(self.array, indices, part[1:])[:, None][:, part[0]]
+
 
 @dataclass(frozen=True)
 class ChannelsFirst:
@@ -173,7 +210,13 @@ class ChannelsFirst:
         return (stored[0], math.prod(stored[cut:]), *stored[1:cut])
 
     def read(self, indices: np.ndarray) -> np.ndarray:
-        values = self.array.read(indices)
+        return self._first(self.array.read(indices))
+
+    def read_piece(self, indices: np.ndarray, part: Part) -> np.ndarray:
+        stored = (*part[1:], *[slice(None)] * self.components)
+        return self._first(read_piece(self.array, indices, stored))[:, part[0]]
+
+    def _first(self, values: np.ndarray) -> np.ndarray:
         cut = values.ndim - self.components
         flat = values.reshape(*values.shape[:cut], math.prod(values.shape[cut:]))
         return np.moveaxis(flat, -1, 1)
@@ -193,6 +236,10 @@ class Stacked:
     def read(self, indices: np.ndarray) -> np.ndarray:
         return np.concatenate([array.read(indices) for array in self.arrays], axis=1)
 
+    def read_piece(self, indices: np.ndarray, part: Part) -> np.ndarray:
+        every = (slice(None), *part[1:])
+        return np.concatenate([read_piece(array, indices, every) for array in self.arrays], axis=1)[:, part[0]]
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -209,6 +256,9 @@ class Rows:
 
     def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.source.read(indices + self.start)
+
+    def read_pair_piece(self, indices: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
+        return read_pair_piece(self.source, indices + self.start, bounds)
 
 
 @dataclass(frozen=True)

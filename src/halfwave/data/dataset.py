@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data.arrays import PairSource
+from halfwave.data.arrays import Bounds, PairSource
+from halfwave.data.pieces import PieceSource
 from halfwave.data.placement import Placement
 from halfwave.domains import Domain
 from halfwave.errors import InputError
@@ -55,6 +57,13 @@ class Split:
         x_values, y_values = self._source.read(indices)
         x, y = self._checked("x", x_values, indices), self._checked("y", y_values, indices)
         return (x[0], y[0]) if single else (x, y)
+
+    def piece(self, bounds: Bounds) -> Split:
+        """The same samples, of each the points (start, stop) along every axis of the grid alone."""
+        made = copy(self)
+        made._source = PieceSource(self._source, bounds)
+        made._x_shape, made._y_shape = made._source.shapes
+        return made
 
     def set_epoch(self, epoch: int) -> None:
         """Begin an epoch: the samples of a file are the same in each, those of a `LiveSplit` are not."""

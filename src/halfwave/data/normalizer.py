@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,13 +67,22 @@ class Normalizer:
         return moments.normalizer()
 
 
-def fit_normalizers(split: Split, batch_size: int = 64) -> tuple[Normalizer, Normalizer]:
-    """The normalizers of x and of y, reading `batch_size` samples at a time. Give it the train split only."""
+Gather = Callable[[Tensor], Tensor]
+"""A row of numbers to those of all processes that share the fields, one after the other: (n,) to (P, n)."""
+
+
+def fit_normalizers(split: Split, batch_size: int = 64, gather: Gather | None = None) -> tuple[Normalizer, Normalizer]:
+    """The normalizers of x and of y, reading `batch_size` samples at a time. Give it the train split only.
+
+    Where the split has pieces of fields, `gather` brings the moments of all pieces together.
+    """
     x_moments, y_moments = _Moments(), _Moments()
     for start in range(0, len(split), batch_size):
         x, y = split[start : start + batch_size]
         x_moments.add(x)
         y_moments.add(y)
+    if gather is not None:
+        x_moments, y_moments = (_Moments.merged(gather(moments.row())) for moments in (x_moments, y_moments))
     return x_moments.normalizer(), y_moments.normalizer()
 
 
@@ -86,14 +95,28 @@ class _Moments:
 
     def add(self, batch: Tensor) -> None:
         values = batch.to(torch.float64).movedim(1, 0).flatten(1)
-        added, mean = values.shape[1], values.mean(dim=1)
+        mean = values.mean(dim=1)
+        self._merge(values.shape[1], mean, ((values - mean[:, None]) ** 2).sum(dim=1))
+
+    def _merge(self, added: int, mean: Tensor, squares: Tensor) -> None:
         total = self.count + added
         shift = mean - self.mean
-        self.squares = (
-            self.squares + ((values - mean[:, None]) ** 2).sum(dim=1) + shift**2 * (self.count * added / total)
-        )
+        self.squares = self.squares + squares + shift**2 * (self.count * added / total)
         self.mean = self.mean + shift * (added / total)
         self.count = total
+
+    def row(self) -> Tensor:
+        """All that it knows, in one row of float64."""
+        return torch.cat([torch.tensor([float(self.count)], dtype=torch.float64), self.mean, self.squares])
+
+    @classmethod
+    def merged(cls, rows: Tensor) -> _Moments:
+        """Of all values together, from the rows of their parts."""
+        made = cls()
+        for row in rows:
+            mean, squares = row[1:].chunk(2)
+            made._merge(int(row[0]), mean, squares)
+        return made
 
     def normalizer(self) -> Normalizer:
         if self.count == 0:

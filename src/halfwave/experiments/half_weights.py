@@ -12,11 +12,9 @@ from halfwave.experiments.experiment import Experiment, Fact, Measure, Row, Scal
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.plan import count_step
 from halfwave.precision import Policy
-from halfwave.recipes import HALF, TITLES, problem
+from halfwave.recipes import HALF, TITLES, WEIGHTS_MB, problem
 from halfwave.report import Comparison, Exhibit, Line, Outcome, Panel, Series
 
-# MB of the whole training: weights and inputs in half, and inputs in full.
-PAPER = {"darcy": (7550.0, 8166.0), "navier-stokes": (4832.0, 9380.0)}
 # Darcy's 7550 MB are those of half precision in all three operations without AMP (line 1319), Navier-Stokes' 4832 MB
 # those of the whole method (line 1507).
 POLICY = {"darcy": "half", "navier-stokes": "mixed"}
@@ -43,7 +41,7 @@ def configurations(scale: Scale) -> list[PlannedStep]:
         PlannedStep(
             name, weights, half, Training(problem(name, "paper"), "mixed", changes={"arguments": dict(arguments)})
         )
-        for name in PAPER
+        for name in WEIGHTS_MB
         for weights, arguments in WEIGHTS.items()
         for half in HALVES
     ]
@@ -86,7 +84,7 @@ def _line(found: Mapping[tuple[str, str, str], Row], problem: str, weights: str)
     both, only = (found[problem, weights, half] for half in HALVES)
     paper: tuple[float | None, ...] = (None,) * 4
     if weights == "cp":
-        low, high = PAPER[problem]
+        low, high = WEIGHTS_MB[problem]
         paper = (low, high, 100 * (1 - low / high), None)
     memory = (both["peak_memory_bytes"] / 1e6, only["peak_memory_bytes"] / 1e6)
     reductions = (_reduction(both, only, "peak_memory_bytes"), _reduction(both, only, "activation_bytes"))
@@ -102,7 +100,7 @@ def _check(problem: str, rows: list[Row]) -> Outcome:
     found = {(row["problem"], row["weights"], row["half"]): row for row in rows}
     both, only = (found[problem, "cp", half] for half in HALVES)
     reduction = _reduction(both, only, "peak_memory_bytes")
-    low, high = PAPER[problem]
+    low, high = WEIGHTS_MB[problem]
     paper = 100 * (1 - low / high)
     clause = f"{TITLES[problem]}: inputs in half too save {reduction:.1f}% of the memory, against {paper:.1f}%"
     return Outcome.of(abs(reduction - paper) <= POINTS, clause)

@@ -6,21 +6,24 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from halfwave.models.base import NeuralOperator, computing_in, set_precision
+from halfwave.models.base import NeuralOperator, computing_in, names_in_operator, set_precision
 from halfwave.models.block import FNOBlock, Skip
-from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
-from halfwave.models.fno import FNO
+from halfwave.models.compressed import Compressed, compression_of
+from halfwave.models.embeddings import GridEmbedding, PositionalEmbedding, SinusoidalEmbedding
+from halfwave.models.field_norm import AdaptiveNorm
+from halfwave.models.fno import FNO, TFNO
 from halfwave.models.gino import GINO
 from halfwave.models.graph_cache import GraphCache, PreparedGraphs
 from halfwave.models.mollifiers import MOLLIFIERS
 from halfwave.models.nonlinearity import NONLINEARITIES, nonlinearity_name
+from halfwave.models.normalization import NormActivation
 from halfwave.models.packing import pack_points, unpack_points
+from halfwave.models.padding import DomainPadding
 from halfwave.models.pointwise import ChannelMLP
 from halfwave.models.recompute import blocks_of, recompute_blocks
 from halfwave.models.scaling import Factors, layer_factors
 from halfwave.models.settling import settle_for, settle_stabilizers, settled_stabilizers, trial_run
 from halfwave.models.sfno import SFNO
-from halfwave.models.tfno import TFNO
 from halfwave.models.trunk import GridOperator
 from halfwave.models.unet import UNet
 
@@ -54,21 +57,28 @@ __all__ = [
     "NONLINEARITIES",
     "SFNO",
     "TFNO",
+    "AdaptiveNorm",
     "ChannelMLP",
+    "Compressed",
+    "DomainPadding",
     "FNOBlock",
     "Factors",
     "GraphCache",
     "GridEmbedding",
     "GridOperator",
     "NeuralOperator",
+    "NormActivation",
+    "PositionalEmbedding",
     "PreparedGraphs",
     "SinusoidalEmbedding",
     "Skip",
     "UNet",
     "blocks_of",
     "build_model",
+    "compression_of",
     "computing_in",
     "layer_factors",
+    "names_in_operator",
     "nonlinearity_name",
     "pack_points",
     "recompute_blocks",

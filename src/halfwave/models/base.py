@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from halfwave.models.recorded import recorded
+from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
+from halfwave.models.nonlinearity import nonlinearity_name
 from halfwave.precision import Policy, PolicyModule, as_policy, warn_of
 from halfwave.spectral import check_field
 
@@ -52,7 +55,7 @@ class NeuralOperator(PolicyModule):
             # A constructor that forwards the rest of its options has had them recorded by the one it called.
             forwarded = bound.arguments.pop("options", None)
             self.config = ({} if forwarded is None else self.config) | {
-                name: recorded(name, value)
+                name: _recorded(name, value)
                 for name, value in bound.arguments.items()
                 if name not in ("self", "precision")
             }
@@ -68,6 +71,15 @@ class NeuralOperator(PolicyModule):
     def set_precision(self, policy: str | Policy) -> None:
         """Compute with another policy from now on, in every layer; master weights and their gradients stay fp32."""
         set_precision(self, policy)
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, **options: Any) -> nn.Module:
+        """The model of this class in a folder, a file or a repository of the Hugging Face Hub, see `export.hub`."""
+        return _hub().from_pretrained(source, None if cls is NeuralOperator else cls.__name__, **options)
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Share the model with a card as a repository ``"owner/name"``, see `export.hub`."""
+        return _hub().push_to_hub(self, repo_id, **options)
 
     def settle(self) -> None:
         # All layers at once, before any of them: inside a checkpoint the compiler allows no lasting change.
@@ -96,7 +108,7 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
         if isinstance(module, NeuralOperator):
             for part in (chosen, *(own for _, own in chosen.layers)):
                 module.check_policy(part)
-    holders = {m: name for m, name in _names_in_operator(model).items() if isinstance(m, PolicyModule)}
+    holders = {m: name for m, name in names_in_operator(model).items() if isinstance(m, PolicyModule)}
     if not holders:
         raise ValueError(f"{type(model).__name__} has no layer that honours a precision policy")
     for layer, _ in chosen.layers:
@@ -124,11 +136,25 @@ def computing_in(model: nn.Module, policy: str | Policy) -> Iterator[None]:
             module.adopt(own)
 
 
+def _hub() -> Any:
+    """By its name, when it is asked for: files stand above models, and few programs share any."""
+    return import_module("halfwave.export.hub")
+
+
+def _recorded(name: str, value: Any) -> Any:
+    """The value of the argument `name` as JSON, such that the same model is built from it."""
+    if isinstance(value, (tuple, list)):
+        return [_recorded("", part) for part in value]
+    if isinstance(value, (GridEmbedding, SinusoidalEmbedding)):
+        return value.settings()
+    return nonlinearity_name(value) if name == "non_linearity" else value
+
+
 def _layers(model: nn.Module) -> Iterator[PolicyModule]:
     return (m for m in model.modules() if isinstance(m, PolicyModule) and not isinstance(m, NeuralOperator))
 
 
-def _names_in_operator(model: nn.Module) -> dict[nn.Module, str]:
+def names_in_operator(model: nn.Module) -> dict[nn.Module, str]:
     """Each module with its name in the outermost neural operator around it, or in `model` where there is none."""
     operators = [name for name, module in model.named_modules() if isinstance(module, NeuralOperator)]
     names = {}

@@ -34,12 +34,17 @@ class GridEmbedding(nn.Module):
         return dim
 
     def forward(self, x: Tensor) -> Tensor:
-        grid = x.shape[2:]
-        return torch.cat([x, *(c.expand(len(x), 1, *grid) for c in self.coordinates(x))], dim=1)
+        return self.append(x, self.axes(x, tuple(x.shape[2:])))
 
-    def coordinates(self, x: Tensor) -> list[Tensor]:
-        """One field (*grid) of coordinates for each axis of the grid of `x`."""
-        return _coordinates(x, self.grid_boundaries)
+    def axes(self, x: Tensor, grid: tuple[int, ...]) -> list[Tensor]:
+        """The coordinates along each axis of a grid, in the dtype and on the device of `x`."""
+        return _axes(x, grid, self.grid_boundaries)
+
+    def append(self, x: Tensor, axes: Sequence[Tensor]) -> Tensor:
+        """`x` with the coordinates of its points, which `axes` has along each axis."""
+        grid = x.shape[2:]
+        fields = torch.meshgrid(*axes, indexing="ij")
+        return torch.cat([x, *(c.expand(x.shape[0], 1, *grid) for c in fields)], dim=1)
 
     def settings(self) -> dict[str, Any]:
         """JSON from which `build_embedding` makes it again."""
@@ -81,11 +86,19 @@ class SinusoidalEmbedding(nn.Module):
         return 2 * self.num_frequencies * dim
 
     def forward(self, x: Tensor) -> Tensor:
+        return self.append(x, self.axes(x, tuple(x.shape[2:])))
+
+    def axes(self, x: Tensor, grid: tuple[int, ...]) -> list[Tensor]:
+        """As in `GridEmbedding`."""
+        return _axes(x, grid, self.grid_boundaries)
+
+    def append(self, x: Tensor, axes: Sequence[Tensor]) -> Tensor:
+        """`x` with the waves at its points, whose coordinates `axes` has along each axis."""
         grid = x.shape[2:]
-        points = torch.stack(_coordinates(x, self.grid_boundaries), dim=-1).flatten(0, -2)
+        points = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, -2)
         embed = CoordinateEmbedding(len(grid), self.embedding_type, self.num_frequencies, self.max_positions)
         waves = embed(points).T.reshape(1, -1, *grid)
-        return torch.cat([x, waves.expand(len(x), *waves.shape[1:])], dim=1)
+        return torch.cat([x, waves.expand(x.shape[0], *waves.shape[1:])], dim=1)
 
     def settings(self) -> dict[str, Any]:
         """JSON from which `build_embedding` makes it again."""
@@ -122,12 +135,11 @@ def build_embedding(given: str | Mapping[str, Any] | PositionalEmbedding | None)
         raise ValueError(f"positional_embedding {given!r}: {error}") from error
 
 
-def _coordinates(x: Tensor, boundaries: tuple[tuple[float, float], ...] | None) -> list[Tensor]:
-    grid = x.shape[2:]
+def _axes(x: Tensor, grid: tuple[int, ...], boundaries: tuple[tuple[float, float], ...] | None) -> list[Tensor]:
     axes = [torch.arange(n, device=x.device, dtype=x.dtype) / n for n in grid]
     if boundaries is not None:
         axes = [start + (end - start) * axis for axis, (start, end) in zip(axes, boundaries, strict=True)]
-    return list(torch.meshgrid(*axes, indexing="ij"))
+    return axes
 
 
 def _check_boundaries(given: Boundaries | None) -> tuple[tuple[float, float], ...] | None:

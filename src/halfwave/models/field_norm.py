@@ -14,13 +14,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from halfwave.models.normalization import NormActivation, activation_function
+from halfwave.models.normalization import EPS, Mean, NormActivation, activation_function, normalise_by
 from halfwave.models.pointwise import PointwiseModule
 from halfwave.precision import Policy, as_policy
 
 NORMS = ("group_norm", "instance_norm", "ada_in", None)
 _ADA_IN_WIDTH = 512
-_EPS = 1e-5
 
 
 class AdaptiveNorm(PointwiseModule):
@@ -28,6 +27,9 @@ class AdaptiveNorm(PointwiseModule):
 
     The embedding (a physical parameter of all samples, say) is set by `set_embedding` and stays until the next one.
     """
+
+    mean: Mean | None = None
+    """As in `NormActivation`."""
 
     def __init__(
         self, features: int, channels: int, activation: str | None = None, precision: str | Policy = "full"
@@ -48,7 +50,11 @@ class AdaptiveNorm(PointwiseModule):
             raise ValueError("norm 'ada_in' has no embedding yet: call set_ada_in_embeddings first")
         masters = next(self.mlp.parameters())
         scale, shift = self.mlp(self.embedding.to(masters)).chunk(2)
-        normed = torch.group_norm(x.to(masters.dtype), x.shape[1], scale, shift, _EPS)
+        wide, channels = x.to(masters.dtype), x.shape[1]
+        if self.mean is not None:
+            normed = normalise_by(self.mean, wide, channels, scale, shift)
+        else:
+            normed = torch.group_norm(wide, channels, scale, shift, EPS)
         return self.arithmetic(x.device).store(activation_function(self.activation)(normed))
 
     def extra_repr(self) -> str:

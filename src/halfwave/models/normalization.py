@@ -16,9 +16,13 @@ from torch import Tensor, nn
 
 from halfwave.models.nonlinearity import NONLINEARITIES, nonlinearity_name
 from halfwave.models.pointwise import PointwiseModule
-from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
+from halfwave.numerics import Arithmetic, Gradients, Operands, compiling, run_kernel
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral import slices
+
+Mean = Callable[[Tensor], Tensor]
+"""(B, G, n) to (B, G, 1): means over the points of a whole grid, of which n may be a part."""
+EPS = 1e-5
 
 
 class NormActivation(PointwiseModule):
@@ -30,6 +34,8 @@ class NormActivation(PointwiseModule):
 
     weight: Tensor
     bias: Tensor
+    mean: Mean | None = None
+    """How means are taken where a field is in pieces; None where it is whole."""
 
     def __init__(
         self,
@@ -58,13 +64,25 @@ class NormActivation(PointwiseModule):
     def forward(self, x: Tensor) -> Tensor:
         arith, activation = self.arithmetic(x.device), activation_function(self.activation)
         wide = torch.float64 if torch.float64 in (arith.storage, self.weight.dtype) else torch.float32
+        if self.mean is not None:
+            normed = normalise_by(self.mean, x.to(wide), self.groups, self.weight, self.bias)
+            return arith.store(activation(normed))
         kernel, parameters = _Normalize(arith, self.groups, activation), (self.weight.to(wide), self.bias.to(wide))
-        if torch.compiler.is_compiling():  # which recomputes by itself, and cannot trace a gradient inside a function
+        if compiling():  # which recomputes by itself, and cannot trace a gradient inside a function
             return kernel.plain(x, *parameters)
         return run_kernel(kernel, x, *parameters)
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, groups={self.groups}, {self.activation}"
+
+
+def normalise_by(mean: Mean, x: Tensor, groups: int, weight: Tensor, bias: Tensor) -> Tensor:
+    """GroupNorm of x (B, C, *grid) with means that somebody else takes; in two passes, as a variance should be."""
+    rows = x.reshape(len(x), groups, -1)
+    centred = rows - mean(rows)
+    normed = (centred * torch.rsqrt(mean(centred**2) + EPS)).view_as(x)
+    scale, shift = (t.to(x.dtype).view(-1, *[1] * (x.ndim - 2)) for t in (weight, bias))
+    return normed * scale + shift
 
 
 def activation_function(name: str | None) -> Callable[[Tensor], Tensor]:

@@ -4,7 +4,8 @@ No other module asks a CPU anything (of GPUs torch.cuda is asked where one is us
 
 - `multiplies_natively` (does the CPU multiply bf16, fp16?): what products are taken in (`numerics.arithmetic`), and by
   it transform matrices, the backend that `spectral.cost` finds cheaper, the roundings that a bound charges
-  (`planner.conv_bound`, `planner.composed`), planned memory, `repr`; the order of candidates in `planner.precision`.
+  (`certificates.conv_bound`, `numerics.accumulators`), planned memory, `repr`; the order of candidates in
+  `planner.precision`.
 - `thread_count`: how `models.pointwise` cuts a field, and the last bits of every sum (data are made, and experiments
   run, `on_threads(1)`, so that their numbers do not depend on it).
 - `core_count`, `memory_bytes`: how many processes make data; the memory that `halfwave plan` plans for.

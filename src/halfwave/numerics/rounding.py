@@ -31,6 +31,16 @@ def at_least_fp32(x: Tensor) -> Tensor:
     return x if x.dtype is torch.float64 else x.float()
 
 
+def round_stochastically(x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """fp32 to bf16, up or down at random so that the mean is `x`: small changes add up where nearest loses them.
+
+    16 random bits are added below the last kept one and the rest is cut off. inf and NaN stay.
+    """
+    noise = torch.randint(1 << 16, x.shape, dtype=torch.int32, device=x.device, generator=generator)
+    bits = noise.add_(x.contiguous().view(torch.int32)).bitwise_and_(-(1 << 16)).view(torch.float32)
+    return torch.where(x.isfinite(), bits, x).to(torch.bfloat16)
+
+
 class _StraightThrough(torch.autograd.Function):
     """q(x) forward, identity for every derivative."""
 

@@ -1,9 +1,12 @@
 """What will it cost: memory and time of a training step before it runs; `plan_precision` chooses its formats."""
 
-from halfwave.certificates import plan_precision
+from halfwave.certificates import auto_precision as plan_precision
 from halfwave.planner.cost import Clock, CostPlan, plan_cost
 from halfwave.planner.largest_batch import largest_batch
 from halfwave.planner.memory import MemoryPlan, plan_memory
+from halfwave.planner.mesh_plan import MeshPlan, largest_grid, plan_mesh
+from halfwave.planner.mesh_scaling import ScaleOut, largest_side, mesh_workload, scale_out
+from halfwave.planner.network import NETWORKS, Network, network_of
 from halfwave.planner.paper_memory import PaperRow, paper_peak, paper_step, paper_tables
 from halfwave.planner.roofline import DEVICES, Roofline, get_device
 from halfwave.planner.sizes import format_bytes, parse_bytes
@@ -13,24 +16,34 @@ from halfwave.planner.workload import Workload, recipe_workload
 
 __all__ = [
     "DEVICES",
+    "NETWORKS",
     "Clock",
     "CostPlan",
     "MemoryPlan",
+    "MeshPlan",
+    "Network",
     "PaperRow",
     "PolicyVerdict",
     "Roofline",
+    "ScaleOut",
     "Stopwatch",
     "Workload",
     "format_bytes",
     "get_device",
     "judge",
     "largest_batch",
+    "largest_grid",
+    "largest_side",
+    "mesh_workload",
+    "network_of",
     "paper_peak",
     "paper_step",
     "paper_tables",
     "parse_bytes",
     "plan_cost",
     "plan_memory",
+    "plan_mesh",
     "plan_precision",
     "recipe_workload",
+    "scale_out",
 ]

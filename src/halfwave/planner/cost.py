@@ -8,11 +8,12 @@ from typing import Any, Protocol
 from torch import nn
 
 from halfwave.planner.memory import planned_kind, planned_policy
-from halfwave.planner.meta_step import Loss, MetaStep
+from halfwave.planner.meta_step import Loss, MetaStep, Prepare
 from halfwave.planner.module_path import ModulePath
 from halfwave.planner.op_costs import OpCosts, OperatorCall
 from halfwave.planner.sizes import format_bytes
 from halfwave.precision import Policy
+from halfwave.tables import build_table, table_text
 
 
 class Clock(Protocol):
@@ -60,17 +61,18 @@ class CostPlan:
         return asdict(self) | {"seconds": self.seconds, "flops": self.flops, "bytes": self.bytes}
 
     def __str__(self) -> str:
-        lines = [
-            f"one training step: {self.seconds:.4g} s, {self.flops / 1e9:.4g} GFLOP, {format_bytes(self.bytes)} moved",
-            f"by {self.clock}",
-        ]
-        for cost in sorted(self.modules, key=lambda cost: -cost.seconds)[:12]:
-            share = cost.seconds / self.seconds if self.seconds else 0.0
-            lines.append(
-                f"  {share:5.1%}  {cost.flops / 1e9:9.3g} GFLOP {format_bytes(cost.bytes):>10}  "
-                f"{cost.phase} of {cost.module or 'model'}"
-            )
-        return "\n".join(lines)
+        slowest = sorted(self.modules, key=lambda cost: -cost.seconds)[:12]
+        rows = [(cost.module or "model", cost.phase, *self._figures(cost)) for cost in slowest]
+        table = build_table("slowest modules", ["module", "phase"], ["time", "GFLOP", "moved"], rows)
+        moved = format_bytes(self.bytes)
+        return (
+            f"one training step: {self.seconds:.4g} s, {self.flops / 1e9:.4g} GFLOP, {moved} moved\n"
+            f"by {self.clock}\n{table_text(table)}"
+        )
+
+    def _figures(self, cost: ModuleCost) -> tuple[str, ...]:
+        share = cost.seconds / self.seconds if self.seconds else 0.0
+        return f"{share:.1%}", f"{cost.flops / 1e9:.3g}", format_bytes(cost.bytes)
 
 
 def plan_cost(
@@ -83,6 +85,7 @@ def plan_cost(
     recompute: bool = False,
     device: str | None = None,
     loss: Loss | None = None,
+    prepare: Prepare | None = None,
 ) -> CostPlan:
     """Plan the cost of one training step, run on `meta`; arguments as in `plan_memory`.
 
@@ -90,7 +93,12 @@ def plan_cost(
     """
     kind = planned_kind(model, device)
     chosen = planned_policy(policy, kind)
-    step = MetaStep(model, inputs, chosen, optimizer, recompute, kind, loss)
+    step = MetaStep(model, inputs, chosen, optimizer, recompute, kind, loss, prepare)
+    return CostPlan("the model's own" if chosen is None else str(chosen), kind, clock.describe(), cost_of(step, clock))
+
+
+def cost_of(step: MetaStep, clock: Clock) -> tuple[ModuleCost, ...]:
+    """Run a step that is ready, and sum up what its operators cost."""
     path = ModulePath(lambda _: None)
     with OpCosts(lambda: path.place) as costs:
         step.run(path)
@@ -100,8 +108,7 @@ def plan_cost(
         figures = (1, operator.flops, operator.nbytes, clock.seconds(operator))
         for n, figure in enumerate(figures):
             total[n] += count * figure
-    modules = tuple(
+    return tuple(
         ModuleCost(phase, module, int(calls), int(flops), int(nbytes), seconds)
         for (phase, module), (calls, flops, nbytes, seconds) in sums.items()
     )
-    return CostPlan("the model's own" if chosen is None else str(chosen), kind, clock.describe(), modules)

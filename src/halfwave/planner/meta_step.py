@@ -16,10 +16,13 @@ from torch.utils._pytree import tree_leaves, tree_map
 from halfwave.errors import InputError
 from halfwave.models import NeuralOperator, PreparedGraphs, recompute_blocks, set_precision
 from halfwave.numerics import meta_as
+from halfwave.optimizers import OPTIMIZERS as TRAINED
+from halfwave.optimizers import build_optimizer
 from halfwave.planner.module_path import ModulePath
 from halfwave.precision import Policy
 
 Loss = Callable[[Any, Any], Tensor]
+Prepare = Callable[[nn.Module], nn.Module]
 # Tensors of a parameter's size that each keeps.
 _MOMENTS: Mapping[str, tuple[str, ...]] = {
     "adamw": ("exp_avg", "exp_avg_sq"),
@@ -27,7 +30,8 @@ _MOMENTS: Mapping[str, tuple[str, ...]] = {
     "momentum": ("momentum_buffer",),
     "sgd": (),
 }
-OPTIMIZERS = tuple(_MOMENTS)
+PAIRED = tuple(name for name in TRAINED if name not in _MOMENTS)
+OPTIMIZERS = (*_MOMENTS, *PAIRED)
 _FORMS = "a tensor, a shape, a sequence of them, or a mapping from argument names to them"
 
 
@@ -52,10 +56,12 @@ class MetaStep:
             the target), or a mapping from the names of arguments (``"y"`` is the target). A model of points needs
             tensors: who neighbours whom is in the coordinates.
         policy: for every layer; None for a model that has none.
-        optimizer: see `MetaUpdate`.
+        optimizer: one of `OPTIMIZERS`.
         recompute: every block recomputes, as in the trainer.
         kind: of device that `meta` stands for, ``"cpu"`` or ``"cuda"``.
         loss: of prediction and target; by default the relative L2 error.
+        prepare: what is done to the copy first, such as `parallelize` with planned processes; the inputs are those of
+            its result.
     """
 
     def __init__(
@@ -67,9 +73,12 @@ class MetaStep:
         recompute: bool = False,
         kind: str = "cpu",
         loss: Loss | None = None,
+        prepare: Prepare | None = None,
     ) -> None:
         self.kind = kind
         self.model = copy_to_meta(model)
+        if prepare is not None:
+            self.model = prepare(self.model)
         if policy is not None:
             set_precision(self.model, policy)
         if recompute:
@@ -84,7 +93,7 @@ class MetaStep:
         self.inputs = {name: tree_map(empty, value) for name, value in given.items()}
         self.loss = loss or relative_l2
         self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-        self.update = MetaUpdate(optimizer, self.parameters)
+        self.update = _update(optimizer, self.model)
         # Also fills the caches of matrices and plans, as the first of many steps does.
         with meta_as(kind), torch.no_grad():
             prediction = self.model(**self.inputs)
@@ -119,6 +128,35 @@ class MetaStep:
         return {name: p.grad for name, p in self.parameters.items() if p.grad is not None}
 
 
+def _update(name: str, model: nn.Module) -> MetaUpdate | PairUpdate:
+    """The optimizer called `name` on a model on `meta`."""
+    if name not in OPTIMIZERS:
+        raise InputError(f"unknown optimizer {name!r}: expected one of {', '.join(OPTIMIZERS)}")
+    if name in PAIRED:
+        return PairUpdate(name, model)
+    return MetaUpdate(name, {key: p for key, p in model.named_parameters() if p.requires_grad})
+
+
+class PairUpdate:
+    """The library's own AdamW, whose update runs on `meta` as it is, with its state made beforehand."""
+
+    def __init__(self, name: str, model: nn.Module) -> None:
+        self.optimizer = build_optimizer(name, model, lr=1e-3, weight_decay=0.0)
+        self.names: dict[Tensor, str] = {p: key for key, p in model.named_parameters()}
+        for p in self.names:
+            p.grad = torch.empty_like(p) if p.requires_grad else None
+        self.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def state(self) -> dict[str, Tensor]:
+        """All that is kept between steps, by "parameter.moment"."""
+        return {f"{self.names[p]}.{k}": t for p, kept in self.optimizer.state.items() for k, t in kept.items()}
+
+    def step(self) -> None:
+        """One update of the parameters that have a gradient."""
+        self.optimizer.step()
+
+
 class MetaUpdate:
     """An optimizer after its first step: torch's fused ``"adamw"`` or ``"adam"``, or SGD with and without momentum.
 
@@ -126,8 +164,6 @@ class MetaUpdate:
     """
 
     def __init__(self, name: str, parameters: Mapping[str, Tensor]) -> None:
-        if name not in _MOMENTS:
-            raise InputError(f"unknown optimizer {name!r}: expected one of {', '.join(OPTIMIZERS)}")
         self.name = name
         self.parameters = parameters
         self.moments = {

@@ -1,8 +1,9 @@
 """Rooflines: how long an operator takes at the peak rates of a device, which stand here from vendors' data sheets.
 
-Rates are dense (without structured sparsity), half-precision products with fp32 accumulation. fp32 is the rate of
-ordinary products: PyTorch uses TF32 only when asked to. Peaks are never reached; ratios of times built on them are a
-better guide than the times.
+The figures were written down from memory. `checked` says where they were found again; where it is empty they are
+unverified, and every record says so. Rates are dense (without structured sparsity), half-precision products with fp32
+accumulation. fp32 is the rate of ordinary products: PyTorch uses TF32 only when asked to. Peaks are never reached;
+ratios of times built on them are a better guide than the times.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Device:
         overhead: seconds that every operator takes at least (a kernel's launch), stated and not from a data sheet.
         half_formats: that it multiplies itself; the others run at the rate of fp32.
         source: where the figures are from.
+        checked: where they were looked up; empty for figures that nobody has.
     """
 
     name: str
@@ -46,16 +48,26 @@ class Device:
     source: str
     overhead: float = 5e-6
     half_formats: tuple[str, ...] = ("fp16", "bf16")
+    checked: str = ""
+
+    @property
+    def sourced(self) -> str:
+        """The source, and whether the figures were looked up."""
+        return f"{self.source}; {f'checked: {self.checked}' if self.checked else 'unverified'}"
 
 
+_A100 = "glennklockwood.com/garden/processors/A100, which quotes NVIDIA's data sheet"
 _ALL = (
     Device("v100", "cuda", 32 * GB, 15.7 * TERA, 125 * TERA, 900 * GB,
            "NVIDIA V100 data sheet (SXM2)", half_formats=("fp16",)),
     Device("t4", "cuda", 16 * GB, 8.1 * TERA, 65 * TERA, 320 * GB, "NVIDIA T4 data sheet", half_formats=("fp16",)),
-    Device("a100-40gb", "cuda", 40 * GB, 19.5 * TERA, 312 * TERA, 1555 * GB, "NVIDIA A100 data sheet (SXM4 40GB)"),
-    Device("a100-80gb", "cuda", 80 * GB, 19.5 * TERA, 312 * TERA, 2039 * GB, "NVIDIA A100 data sheet (SXM4 80GB)"),
+    Device("a100-40gb", "cuda", 40 * GB, 19.5 * TERA, 312 * TERA, 1555 * GB, "NVIDIA A100 data sheet (SXM4 40GB)",
+           checked=_A100),
+    Device("a100-80gb", "cuda", 80 * GB, 19.5 * TERA, 312 * TERA, 2039 * GB, "NVIDIA A100 data sheet (SXM4 80GB)",
+           checked=_A100),
     Device("h100-sxm", "cuda", 80 * GB, 67 * TERA, 989 * TERA, 3350 * GB,
-           "NVIDIA H100 data sheet (SXM5; half of the figure with sparsity)"),
+           "NVIDIA H100 data sheet (SXM5; half of the figure with sparsity)",
+           checked="glennklockwood.com/garden/processors/h100, which quotes NVIDIA's white paper"),
     Device("h100-pcie", "cuda", 80 * GB, 51 * TERA, 756 * TERA, 2000 * GB,
            "NVIDIA H100 data sheet (PCIe; half of the figure with sparsity)"),
     Device("l4", "cuda", 24 * GB, 30.3 * TERA, 121 * TERA, 300 * GB,
@@ -80,11 +92,15 @@ _ALL = (
 DEVICES: Mapping[str, Device] = MappingProxyType({device.name: device for device in _ALL})
 
 
+_SHORT = {"h100": "h100-sxm", "a100": "a100-80gb"}
+
+
 def get_device(name: str) -> Device:
-    """The device called `name`; InputError with the names of the table otherwise."""
-    if name.lower() not in DEVICES:
+    """The device called `name` (h100 and a100 for short); InputError with the names of the table otherwise."""
+    known = _SHORT.get(name.lower(), name.lower())
+    if known not in DEVICES:
         raise InputError(f"unknown device {name!r}: expected one of {', '.join(DEVICES)}")
-    return DEVICES[name.lower()]
+    return DEVICES[known]
 
 
 @dataclass(frozen=True)
@@ -94,7 +110,7 @@ class Roofline:
     device: Device
 
     def describe(self) -> str:
-        return f"roofline of {self.device.name} ({self.device.source})"
+        return f"roofline of {self.device.name} ({self.device.sourced})"
 
     def seconds(self, operator: OperatorCall) -> float:
         if operator.is_view:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from halfwave.report.summary import Summary
 from halfwave.report.verdict import VERDICTS
 
+TITLE = "The paper's tables and figures, measured again"
 STATUSES = (
     *VERDICTS,
     "incomplete",

@@ -1,5 +1,6 @@
 """Transforms as matrix products, spectra as real pairs, and the spectral convolution."""
 
+from halfwave.spectral.bias import add_at
 from halfwave.spectral.build import WeightSettings
 from halfwave.spectral.contraction_settings import ContractionSettings
 from halfwave.spectral.conv import SpectralConv
@@ -16,9 +17,9 @@ from halfwave.spectral.ranks import Rank
 from halfwave.spectral.resampling import resample
 from halfwave.spectral.slicing import slices
 from halfwave.spectral.spherical import SphericalTransform
-from halfwave.spectral.transform import Transform
+from halfwave.spectral.transform import Engine, Transform, analyse, synthesise
 from halfwave.spectral.transform_plan import Backend, plan_transform
-from halfwave.spectral.weights import DenseWeight, SpectralWeight
+from halfwave.spectral.weights import DenseWeight, SpectralWeight, holds_pairs, mark_pairs
 
 __all__ = [
     "Backend",
@@ -28,6 +29,7 @@ __all__ = [
     "ContractionSettings",
     "DenseWeight",
     "DepthwiseWeight",
+    "Engine",
     "FactorizedWeight",
     "FourierTransform",
     "Implementation",
@@ -43,15 +45,20 @@ __all__ = [
     "TransformCost",
     "TuckerWeight",
     "WeightSettings",
+    "add_at",
+    "analyse",
     "check_field",
     "check_modes",
     "check_tensor",
     "estimate_transform",
     "execute",
     "forget_plans",
+    "holds_pairs",
+    "mark_pairs",
     "narrow_range",
     "plan_contraction",
     "plan_transform",
     "resample",
     "slices",
+    "synthesise",
 ]

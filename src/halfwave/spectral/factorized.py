@@ -23,7 +23,7 @@ from halfwave.spectral.contraction import contract_dense
 from halfwave.spectral.contraction_settings import DEFAULT, ContractionSettings
 from halfwave.spectral.execution import execute
 from halfwave.spectral.plan import ContractionPlan
-from halfwave.spectral.weights import SpectralWeight
+from halfwave.spectral.weights import SpectralWeight, pair_parameter
 
 Implementation = Literal["factorized", "reconstructed"]
 IMPLEMENTATIONS = ("factorized", "reconstructed")
@@ -156,7 +156,7 @@ class FactorizedWeight(SpectralWeight):
 
 def normal_pairs(shape: tuple[int, ...], std: float) -> nn.Parameter:
     """A complex normal tensor with this standard deviation: std/sqrt(2) in each part."""
-    return nn.Parameter(torch.randn(*shape[:-1], 2, shape[-1]) * (std / sqrt(2)))
+    return pair_parameter(torch.randn(*shape[:-1], 2, shape[-1]) * (std / sqrt(2)))
 
 
 def numbered(factors: nn.ParameterList) -> list[tuple[str, nn.Parameter]]:

@@ -22,6 +22,7 @@ from halfwave.numerics import Arithmetic, Format
 from halfwave.spectral import fft, gemm
 from halfwave.spectral.bias import add_at
 from halfwave.spectral.cost import narrow_range
+from halfwave.spectral.matrices import Weighting
 from halfwave.spectral.modes import AxisModes, Layout, check_owned, kept_modes, placed_modes, weight_modes
 from halfwave.spectral.transform import Engine, analyse, synthesise
 from halfwave.spectral.transform_plan import Backend, TransformPlan, plan_transform
@@ -100,10 +101,30 @@ class FourierTransform:
 
         One number per channel instead of a pass over the grid, and the gradient comes as cheaply.
         """
+        where = self.place_of_mean(x_hat, grid)
+        return None if where is None else add_at(x_hat, where, constant)
+
+    def place_of_mean(self, x_hat: Tensor, grid: tuple[int, ...]) -> tuple[int | slice, ...] | None:
+        """Where in a spectrum the field's mean stands; None where the inverse transform moves it."""
         modes = self.modes(grid)
-        if any(axis.shift != 0 for axis in modes):
-            return None
-        return add_at(x_hat, (*[-axis.first for axis in modes], 0), constant)
+        return None if any(axis.shift != 0 for axis in modes) else (*[-axis.first for axis in modes], 0)
+
+    @property
+    def products(self) -> Engine:
+        """What computes a plan of pieces: an FFT needs whole axes."""
+        return gemm
+
+    def piece_plan(
+        self,
+        grid: tuple[int, ...],
+        spans: tuple[tuple[int, int], ...],
+        weighting: Weighting,
+        arith: Arithmetic,
+        device: torch.device,
+    ) -> TransformPlan:
+        """The transform, by products, of a piece of a grid: along each axis the points `spans` (start, stop)."""
+        modes = tuple(axis.piece(*span) for axis, span in zip(self.modes(grid), spans, strict=True))
+        return plan_transform(modes, "gemm", arith, device, weighting)
 
 
 def _engine(plan: TransformPlan) -> Engine:

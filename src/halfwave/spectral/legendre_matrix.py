@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, ByteCache, get_format
+from halfwave.numerics import Arithmetic, ByteCache, compiling, get_format, portable
 from halfwave.spectral.legendre import SphereGrid, legendre_functions, quadrature
-from halfwave.spectral.matrices import Weighting
+from halfwave.spectral.matrices import Weighting, scale_of
 
 # Both matrices of degree 512 with 256 orders in fp32.
 CACHE_BYTES = 1 << 30
@@ -27,6 +27,8 @@ class LegendreKey:
     """What a Legendre matrix depends on."""
 
     shape: tuple[int, int, int]
+    start: int
+    latitudes: int
     grid: SphereGrid
     weighting: Weighting
     arithmetic: Arithmetic
@@ -34,18 +36,33 @@ class LegendreKey:
 
 
 def legendre_matrix(
-    shape: tuple[int, int, int], grid: SphereGrid, weighting: Weighting, arith: Arithmetic, device: torch.device
+    shape: tuple[int, int, int],
+    grid: SphereGrid,
+    weighting: Weighting,
+    arith: Arithmetic,
+    device: torch.device,
+    piece: tuple[int, int] | None = None,
 ) -> Tensor:
-    """The analysis matrices of shape (M orders, L degrees, H latitudes)."""
-    if torch.compiler.is_compiling():
-        return _legendre_operator(list(shape), grid, weighting, arith.format.name, arith.compute, device)
-    return _CACHE.get(_key(shape, grid, weighting, arith, device), _build)
+    """The analysis matrices of shape (M orders, L degrees, H latitudes).
+
+    The latitudes are all of the grid, or H of them: `piece` is then (the first of them, how many the grid has).
+    """
+    where = [*shape, *(piece or (0, shape[2]))]
+    mode = portable()
+    if mode is not None:
+        key = _key(where, grid, weighting, arith, device)
+        return mode.constant(key, lambda: _build(key))
+    if compiling():
+        return _legendre_operator(where, grid, weighting, arith.format.name, arith.compute, device)
+    return _CACHE.get(_key(where, grid, weighting, arith, device), _build)
 
 
-def _key(shape: tuple[int, ...], grid: str, weighting: str, arith: Arithmetic, device: torch.device) -> LegendreKey:
-    orders, degrees, latitudes = shape
+def _key(where: list[int], grid: str, weighting: str, arith: Arithmetic, device: torch.device) -> LegendreKey:
+    orders, degrees, points, start, latitudes = where
     return LegendreKey(
-        (orders, degrees, latitudes),
+        (orders, degrees, points),
+        start,
+        latitudes,
         "equiangular" if grid == "equiangular" else "legendre-gauss",
         "mean" if weighting == "mean" else "hermitian",
         arith,
@@ -57,29 +74,30 @@ def _key(shape: tuple[int, ...], grid: str, weighting: str, arith: Arithmetic, d
 # The graph says what it multiplies in: when it runs, the hardware (`cpu_multiplies`) may be another.
 @torch.library.custom_op("halfwave::legendre_matrix", mutates_args=())
 def _legendre_operator(
-    shape: list[int], grid: str, weighting: str, format: str, compute: torch.dtype, device: torch.device
+    where: list[int], grid: str, weighting: str, format: str, compute: torch.dtype, device: torch.device
 ) -> Tensor:
-    key = _key(tuple(shape), grid, weighting, Arithmetic(get_format(format), compute), device)
+    key = _key(where, grid, weighting, Arithmetic(get_format(format), compute), device)
     return _CACHE.get(key, _build).clone()
 
 
 @_legendre_operator.register_fake
-def _(shape: list[int], grid: str, weighting: str, format: str, compute: torch.dtype, device: torch.device) -> Tensor:
-    return torch.empty(shape, dtype=compute, device=device)
+def _(where: list[int], grid: str, weighting: str, format: str, compute: torch.dtype, device: torch.device) -> Tensor:
+    return torch.empty(where[:3], dtype=compute, device=device)
 
 
 def _build(key: LegendreKey) -> Tensor:
     matrix = torch.empty(key.shape, dtype=key.arithmetic.compute, device=key.device)
     if key.device.type == "meta":
         return matrix
-    orders, degrees, latitudes = key.shape
-    theta, weights = quadrature(latitudes, key.grid)
+    orders, degrees, points = key.shape
+    latitudes, own = key.latitudes, slice(key.start, key.start + points)
+    theta, weights = (values[own] for values in quadrature(latitudes, key.grid))
     for start in range(0, orders, _BLOCK):
         block = range(start, min(start + _BLOCK, orders))
         exact = legendre_functions(block, degrees, theta)
         if key.weighting == "mean":
             # The weights are about 1/H: entries of size 1 are rounded, 1/H is the scale.
-            entries = key.arithmetic.constant(exact * (weights * latitudes), 1.0 / latitudes)
+            entries = key.arithmetic.constant(exact * (weights * latitudes), scale_of(latitudes, key.weighting))
         else:
             entries = key.arithmetic.constant(exact)
         matrix[start : block.stop] = entries.to(key.device)

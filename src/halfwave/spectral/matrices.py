@@ -11,6 +11,9 @@ each is exactly the adjoint of the other, so the backward pass needs nothing els
 Two weightings: ``"mean"`` (w = 1/N: coefficients are means, |coefficient| <= max|v|, no overflow in any format) for the
 forward transform, and ``"hermitian"`` (w = 1, or 2 on the last axis for the frequencies that stand for two) for the
 inverse one.
+
+The matrix of a piece of an axis has the rows (columns) of its points: what it makes of them is a share of the sum over
+the axis.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, ByteCache, get_format
+from halfwave.numerics import Arithmetic, ByteCache, compiling, get_format, portable
 from halfwave.spectral.modes import AxisModes
+from halfwave.spectral.traced_matrix import traced_matrix
 
 Weighting = Literal["mean", "hermitian"]
 
@@ -45,16 +49,22 @@ def transform_matrix(
     axis: AxisModes, last: bool, weighting: Weighting, arith: Arithmetic, device: torch.device
 ) -> Tensor:
     """The analysis matrix of an axis; its transpose is the synthesis matrix."""
-    where = [axis.size, axis.first, axis.count, axis.shift]
-    if torch.compiler.is_compiling():
+    mode = portable()
+    if mode is not None and mode.free_grid:
+        return traced_matrix(axis, last, weighting, arith)
+    where = [axis.size, axis.first, axis.count, axis.shift, axis.start, axis.length]
+    if mode is not None:
+        key = _key(where, last, weighting, arith, device)
+        return mode.constant(key, lambda: _build(key))
+    if compiling():
         return _matrix_operator(where, last, weighting, arith.format.name, arith.compute, device)
     return _CACHE.get(_key(where, last, weighting, arith, device), _build)
 
 
 def _key(axis: list[int], last: bool, weighting: str, arith: Arithmetic, device: torch.device) -> MatrixKey:
-    size, first, count, shift = axis
+    size, first, count, shift, start, length = axis
     kind: Weighting = "mean" if weighting == "mean" else "hermitian"
-    return MatrixKey(AxisModes(size, first, count, 0, shift), last, kind, arith, device)
+    return MatrixKey(AxisModes(size, first, count, 0, shift, start, length), last, kind, arith, device)
 
 
 # For torch.compile: one opaque node instead of a traced construction. A copy, because a graph owns its intermediates.
@@ -68,16 +78,16 @@ def _matrix_operator(
 
 @_matrix_operator.register_fake
 def _(axis: list[int], last: bool, weighting: str, format: str, compute: torch.dtype, device: torch.device) -> Tensor:
-    return torch.empty(_shape(axis[0], axis[2], last), dtype=compute, device=device)
+    return torch.empty(_shape(axis[5], axis[2], last), dtype=compute, device=device)
 
 
-def _shape(size: int, count: int, last: bool) -> tuple[int, int]:
-    return (size, 2 * count) if last else (2 * count, 2 * size)
+def _shape(points: int, count: int, last: bool) -> tuple[int, int]:
+    return (points, 2 * count) if last else (2 * count, 2 * points)
 
 
-def cached_bytes() -> int:
-    """Bytes that the cache holds now."""
-    return _CACHE.held
+def scale_of(points: int, weighting: Weighting) -> float:
+    """What the entries of an axis with this many points are scaled by, after rounding where products are wide."""
+    return 1.0 / points if weighting == "mean" else 1.0
 
 
 def last_axis_weights(axis: AxisModes, weighting: Weighting) -> Tensor:
@@ -99,7 +109,8 @@ def frequencies(axis: AxisModes, weighting: Weighting) -> Tensor:
 
 def _build(key: MatrixKey) -> Tensor:
     if key.device.type == "meta":
-        return torch.empty(_shape(key.axis.size, key.axis.count, key.last), dtype=key.arithmetic.compute, device="meta")
+        shape = _shape(key.axis.length, key.axis.count, key.last)
+        return torch.empty(shape, dtype=key.arithmetic.compute, device="meta")
     return (_last(key) if key.last else _inner(key)).to(key.device).contiguous()
 
 
@@ -107,8 +118,8 @@ _CACHE: ByteCache[MatrixKey, Tensor] = ByteCache(CACHE_BYTES, at_least=1)
 
 
 def _angles(axis: AxisModes, weighting: Weighting) -> Tensor:
-    """θ = 2π (k n mod N) / N, reduced in integers so that large k n lose nothing; shape (K, N)."""
-    k, n = frequencies(axis, weighting), torch.arange(axis.size)
+    """θ = 2π (k n mod N) / N, reduced in integers so that large k n lose nothing; shape (K, points)."""
+    k, n = frequencies(axis, weighting), torch.arange(axis.start, axis.start + axis.length)
     return (k[:, None] * n % axis.size).double() * (2 * math.pi / axis.size)
 
 
@@ -116,7 +127,7 @@ def _last(key: MatrixKey) -> Tensor:
     theta = _angles(key.axis, key.weighting).T
     exact = torch.cat([theta.cos(), -theta.sin()], dim=1)
     if key.weighting == "mean":
-        return key.arithmetic.constant(exact, 1.0 / key.axis.size)
+        return key.arithmetic.constant(exact, scale_of(key.axis.size, key.weighting))
     doubled = last_axis_weights(key.axis, key.weighting).repeat(2)
     # Sines of the frequencies 0 and N/2 are zero in exact arithmetic: their imaginary parts drop out, as in irfft.
     alone = doubled == 1.0
@@ -129,5 +140,4 @@ def _inner(key: MatrixKey) -> Tensor:
     c, s = theta.cos(), theta.sin()
     real = torch.stack([c, s], dim=2).flatten(1)
     imaginary = torch.stack([-s, c], dim=2).flatten(1)
-    scale = 1.0 / key.axis.size if key.weighting == "mean" else 1.0
-    return key.arithmetic.constant(torch.cat([real, imaginary]), scale)
+    return key.arithmetic.constant(torch.cat([real, imaginary]), scale_of(key.axis.size, key.weighting))

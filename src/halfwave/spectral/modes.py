@@ -13,8 +13,10 @@ on another grid has its negative frequencies of those axes at wrong ones (see `p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from halfwave.numerics import portable
 
 Layout = Literal["exact", "neuralop"]
 
@@ -29,6 +31,7 @@ class AxisModes:
         count: how many are kept.
         weight_start: index of the weight that belongs to `first`.
         shift: added to each frequency by the inverse transform (0, or -1 in the neuralop layout).
+        start, points: of a piece of the axis, its first point and how many there are; by default all.
     """
 
     size: int
@@ -36,23 +39,40 @@ class AxisModes:
     count: int
     weight_start: int
     shift: int = 0
+    start: int = 0
+    points: int | None = None
 
     @property
     def weight_slice(self) -> slice:
         return slice(self.weight_start, self.weight_start + self.count)
 
+    @property
+    def length(self) -> int:
+        """Points of the piece."""
+        return self.size if self.points is None else self.points
+
+    def piece(self, start: int, stop: int) -> AxisModes:
+        """The same frequencies on the points start .. stop-1 alone: a share of every sum over the axis."""
+        return replace(self, start=start, points=stop - start)
+
 
 def last_axis_modes(size: int, n_modes: int) -> AxisModes:
     """0 .. floor(n/2) of a real transform, as far as the grid has them."""
-    return AxisModes(size, 0, min(size // 2 + 1, n_modes // 2 + 1), 0)
+    return AxisModes(size, 0, _resolved(size // 2 + 1, n_modes // 2 + 1), 0)
 
 
 def inner_axis_modes(size: int, n_modes: int, layout: Layout = "exact", owned: int | None = None) -> AxisModes:
     """The min(N, n) frequencies around 0 of a complex transform; `owned` is how many have weights, if not n."""
-    count, weights = min(size, n_modes), n_modes if owned is None else owned
+    count, weights = _resolved(size, n_modes), n_modes if owned is None else owned
     if layout == "neuralop":
         return AxisModes(size, -(count // 2), count, (weights - count) // 2, shift=-(size % 2))
     return AxisModes(size, -(count // 2), count, weights // 2 - count // 2)
+
+
+def _resolved(available: int, wanted: int) -> int:
+    """As many modes as the grid has; a program for free grids is made for those that have all."""
+    mode = portable()
+    return wanted if mode is not None and mode.free_grid else min(available, wanted)
 
 
 def placed_modes(axis: AxisModes, size: int) -> list[tuple[slice, AxisModes]]:

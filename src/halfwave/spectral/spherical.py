@@ -12,25 +12,24 @@ contraction of the Fourier layers serves the sphere as it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, Format
+from halfwave.numerics import Arithmetic, Format, portable
 from halfwave.spectral import spherical_gemm
 from halfwave.spectral.bias import add_at
 from halfwave.spectral.legendre import SPHERE_GRIDS, SphereGrid
 from halfwave.spectral.matrices import Weighting
 from halfwave.spectral.modes import Layout, check_owned
 from halfwave.spectral.spherical_gemm import SphericalPlan
-from halfwave.spectral.transform import analyse, synthesise
+from halfwave.spectral.transform import Engine, analyse, synthesise
 from halfwave.spectral.transform_plan import Backend
 
 BACKENDS = ("auto", "gemm", "fft")
-# From how many orders an FFT of the longitudes is cheaper than a product (one core, AVX2, 512 longitudes, 32,768 rows:
-# the FFT takes 32 to 40 ms, the product 82 ms for 64 orders and 111 ms for 128).
+# From how many orders an FFT of the longitudes is cheaper than a product, whose work grows with them.
 _FFT_FROM = 24
 
 
@@ -103,6 +102,24 @@ class SphericalTransform:
         """What the forward transform of a grid does; print it to see."""
         return self._plan(grid, self.kept(grid), "mean", arith, device)
 
+    @property
+    def products(self) -> Engine:
+        """What computes a plan of pieces."""
+        return spherical_gemm
+
+    def piece_plan(
+        self,
+        grid: tuple[int, ...],
+        spans: tuple[tuple[int, int], ...],
+        weighting: Weighting,
+        arith: Arithmetic,
+        device: torch.device,
+    ) -> SphericalPlan:
+        """The transform of the latitudes spans[0] (start, stop) of a grid, with all of their longitudes."""
+        (start, stop), _ = spans
+        whole = self._plan(grid, self.kept(grid), weighting, arith, device)
+        return replace(whole, grid=(stop - start, grid[1]), piece=(start, grid[0]))
+
     def _plan(
         self,
         grid: tuple[int, ...],
@@ -117,7 +134,7 @@ class SphericalTransform:
 
     def _backend(self, orders: int, arith: Arithmetic) -> Literal["gemm", "fft"]:
         native_half = arith.format.half and arith.how == "native"
-        if self.backend == "gemm" or (self.backend == "auto" and (native_half or orders < _FFT_FROM)):
+        if portable() or self.backend == "gemm" or (self.backend == "auto" and (native_half or orders < _FFT_FROM)):
             return "gemm"
         if native_half:
             raise ValueError(f"the fft backend of the sphere does not run in {arith}: expected 'gemm' or 'auto'")
@@ -129,5 +146,8 @@ class SphericalTransform:
 
     def add_constant(self, x_hat: Tensor, constant: Tensor, grid: tuple[int, ...]) -> Tensor | None:
         """Add a constant per channel (C,) to the field by adding it to its mean."""
-        batch = x_hat.shape[2] // self.kept(grid)[1]
-        return add_at(x_hat, (0, 0, slice(batch)), constant)
+        return add_at(x_hat, self.place_of_mean(x_hat, grid), constant)
+
+    def place_of_mean(self, x_hat: Tensor, grid: tuple[int, ...]) -> tuple[int | slice, ...]:
+        """Where in a spectrum the field's mean stands."""
+        return 0, 0, slice(x_hat.shape[2] // self.kept(grid)[1])

@@ -24,7 +24,7 @@ from torch import Tensor
 from halfwave.numerics import Arithmetic
 from halfwave.spectral.legendre import SphereGrid
 from halfwave.spectral.legendre_matrix import legendre_matrix
-from halfwave.spectral.matrices import Weighting, transform_matrix
+from halfwave.spectral.matrices import Weighting, scale_of, transform_matrix
 from halfwave.spectral.modes import AxisModes
 from halfwave.spectral.slicing import slices
 
@@ -41,6 +41,7 @@ class SphericalPlan:
         weighting: ``"mean"`` or ``"hermitian"``, see `matrices`.
         kind: the grid of latitudes.
         device: where it runs.
+        piece: where `grid` has some of the latitudes only, the first of them and how many there are in all.
     """
 
     grid: tuple[int, int]
@@ -51,20 +52,24 @@ class SphericalPlan:
     arith: Arithmetic
     kind: SphereGrid
     device: torch.device
+    piece: tuple[int, int] | None = None
 
     @property
     def longitude(self) -> Tensor:
         """[cos | -sin], (W, 2M), see `matrices`; for fft how often each order counts, (M,)."""
         if self.backend == "gemm":
             modes = AxisModes(self.grid[1], 0, self.orders, 0)
-            return transform_matrix(modes, True, self.weighting, self.arith, self.device)
+            matrix = transform_matrix(modes, True, self.weighting, self.arith, self.device)
+            return self.arith.matrix(matrix, scale_of(self.grid[1], self.weighting))
         return counted(self.orders, self.grid[1], self.arith.compute, self.device)
 
     @property
     def legendre(self) -> Tensor:
         """(M, L, H), see `legendre_matrix`: from its cache, which is bounded by bytes as this plan is not."""
         shape = (self.orders, self.degrees, self.grid[0])
-        return legendre_matrix(shape, self.kind, self.weighting, self.arith, self.device)
+        matrix = legendre_matrix(shape, self.kind, self.weighting, self.arith, self.device, self.piece)
+        latitudes = self.grid[0] if self.piece is None else self.piece[1]
+        return self.arith.matrix(matrix, scale_of(latitudes, self.weighting))
 
     def __str__(self) -> str:
         grid = "x".join(map(str, self.grid))
@@ -137,7 +142,9 @@ def _plain_rows(columns: Tensor, plan: SphericalPlan) -> Tensor:
 
 
 def _folds(plan: SphericalPlan) -> bool:
-    """Whether products are taken in a format that holds sums of two stored numbers."""
+    """Whether both hemispheres are here, and products are taken in a format that holds sums of two stored numbers."""
+    if plan.piece is not None:
+        return False
     native_half = plan.arith.format.half and plan.arith.how == "native"
     return not (native_half or plan.arith.format.emulated)
 
@@ -246,8 +253,7 @@ class _Irfft:
 
     The transposition is what costs, and how it is done decides: rows are gathered 16 numbers longer than they are, as
     a stride of a power of two would map a whole column to one line of the cache, and copied from there into
-    coefficients that are zero beyond the orders kept. Measured for 8 fields of 256 x 512 points on 2 cores: 0.7 ms,
-    where torch's kernel for transposed matrices, which runs on one thread, and padding took 3.7.
+    coefficients that are zero beyond the orders kept. torch's kernel for transposed matrices runs on one thread.
     """
 
     def __init__(self, plan: SphericalPlan, rows: int, device: torch.device) -> None:

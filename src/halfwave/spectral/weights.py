@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +16,33 @@ from halfwave.spectral.contraction_settings import DEFAULT, ContractionSettings
 from halfwave.spectral.execution import execute
 
 
+def pair_parameter(pairs: Tensor) -> nn.Parameter:
+    """A parameter of complex numbers as pairs: its axis -2 is (real part, imaginary part), and it says so."""
+    return _marked(nn.Parameter(pairs))
+
+
+def holds_pairs(parameter: Tensor) -> bool:
+    """Whether axis -2 of a parameter is (real part, imaginary part). Wrappers that replace parameters lose the mark."""
+    return getattr(parameter, "holds_pairs", False)
+
+
+def mark_pairs(model: nn.Module) -> None:
+    """Mark the parameters of a model's spectral weights again, where a wrapper has replaced them."""
+    for module in model.modules():
+        if isinstance(module, SpectralWeight):
+            module._mark()
+
+
+def _marked(parameter: nn.Parameter) -> nn.Parameter:
+    parameter.holds_pairs = True  # type: ignore[attr-defined]
+    return parameter
+
+
 class SpectralWeight(nn.Module):
-    """Weights W(k, c, o), complex, for every owned mode k; subclasses say how they are stored."""
+    """Weights W(k, c, o), complex, for every owned mode k; subclasses say how they are stored.
+
+    Every parameter holds pairs (`pair_parameter`).
+    """
 
     @abstractmethod
     def contract(self, x_hat: Tensor, window: tuple[slice, ...], arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
@@ -37,7 +63,17 @@ class SpectralWeight(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SpectralWeight:
         """Every conversion sees a matrix: `to(memory_format=channels_last)` would take weights for images."""
         super()._apply(lambda t: fn(t.flatten(1)).view(t.shape) if t.ndim > 3 else fn(t), recurse)
+        self._mark()
         return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Copies of parameters are parameters without marks."""
+        super().__setstate__(state)
+        self._mark()
+
+    def _mark(self) -> None:
+        for parameter in self.parameters():
+            _marked(parameter)
 
 
 class DenseWeight(SpectralWeight):
@@ -58,7 +94,7 @@ class DenseWeight(SpectralWeight):
         super().__init__()
         self.settings = settings
         # A complex normal with standard deviation `std` has std/sqrt(2) in each part.
-        self.weight = nn.Parameter(torch.randn(*modes, in_channels, 2, out_channels) * (std / 2**0.5))
+        self.weight = pair_parameter(torch.randn(*modes, in_channels, 2, out_channels) * (std / 2**0.5))
 
     def contract(self, x_hat: Tensor, window: tuple[slice, ...], arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
         modes = x_hat.shape[:-3]

@@ -16,6 +16,7 @@ from halfwave.data import Split
 from halfwave.domains import Domain
 from halfwave.measure import tensors_of
 from halfwave.training.clouds import Inputs, Targets
+from halfwave.training.parts import WHOLE, FieldPart
 
 
 class Samples(Protocol):
@@ -34,10 +35,10 @@ class Samples(Protocol):
 
 
 class InMemory:
-    """A split read once: x and y as two tensors."""
+    """A split read once: x and y as two tensors. `part` is what it has of each field."""
 
-    def __init__(self, split: Split) -> None:
-        self.domain = split.domain
+    def __init__(self, split: Split, part: FieldPart = WHOLE) -> None:
+        self.domain, self.part = split.domain, part
         self.x, self.y = split[:]
 
     def __len__(self) -> int:
@@ -48,6 +49,31 @@ class InMemory:
 
     def set_epoch(self, epoch: int) -> None:
         return
+
+
+class InPieces:
+    """A split of which every field is a piece, read when it is asked for."""
+
+    def __init__(self, split: Split, part: FieldPart) -> None:
+        self.split, self.part = split, part
+
+    @property
+    def domain(self) -> Domain:
+        return self.split.domain
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, Tensor]:
+        return self.split[index]
+
+    def set_epoch(self, epoch: int) -> None:
+        self.split.set_epoch(epoch)
+
+
+def part_of(samples: Samples) -> FieldPart:
+    """What samples have of each field: all, unless they say otherwise."""
+    return getattr(samples, "part", WHOLE)
 
 
 def epoch_order(seed: int, epoch: int, samples: int) -> Tensor:

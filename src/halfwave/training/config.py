@@ -14,6 +14,7 @@ from halfwave.domains import read_name
 from halfwave.errors import InputError
 from halfwave.files import read_json
 from halfwave.numerics import get_format
+from halfwave.parallel import MeshShape
 from halfwave.precision import BLOCKS, PRECISIONS, Policy, Schedule, check_stabilizer
 from halfwave.recipes import Recipe
 
@@ -23,7 +24,7 @@ PLANNED = "planned"
 PAPER = ((0.25, "mixed"), (0.5, "amp"), (0.25, "full"))
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
 FREE_ON_RESUME = (
-    "data", "test_data", "accelerator", "devices", "strategy", "checkpoint_every", "checkpoint_steps", "keep",
+    "data", "test_data", "accelerator", "devices", "strategy", "mesh", "checkpoint_every", "checkpoint_steps", "keep",
 )  # fmt: skip
 
 
@@ -63,6 +64,9 @@ class TrainConfig(BaseModel):
     """Samples of one batch, over all devices."""
     learning_rate: float = Field(2e-3, gt=0)
     weight_decay: float = Field(1e-4, ge=0)
+    optimizer: Literal["adamw", "adamw_pair", "adamw_pair_bf16"] = "adamw"
+    """torch's AdamW; adamw_pair, with one second moment for each complex number, as neuraloperator's has; the same with
+    its state in bf16."""
     scheduler: Literal["cosine", "one-cycle", "constant"] = "cosine"
     """Of the learning rate: a cosine down to zero; the same after a rise over the first 30% of updates; or none."""
     augment: tuple[str, ...] = ()
@@ -113,6 +117,9 @@ class TrainConfig(BaseModel):
     accelerator: str = "auto"
     devices: int = Field(1, ge=1)
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
+    mesh: str | None = None
+    """Processes that share fields: data=2,grid=2 for two groups with other samples, of two processes each, which have
+    half of every field along its first axis; grid=2x2 for two axes. In place of devices and strategy."""
     compile: bool = False
     recompute: bool = False
     """Recompute the activations of each block in backward: less memory, more time."""
@@ -189,6 +196,27 @@ class TrainConfig(BaseModel):
     @classmethod
     def _known_stabilizer(cls, stabilizer: str) -> str:
         return check_stabilizer(stabilizer)
+
+    @field_validator("mesh")
+    @classmethod
+    def _known_mesh(cls, mesh: str | None) -> str | None:
+        return None if mesh is None else str(MeshShape.parse(mesh))
+
+    @property
+    def mesh_shape(self) -> MeshShape | None:
+        """The mesh, where it has more than one process."""
+        shape = MeshShape() if self.mesh is None else MeshShape.parse(self.mesh)
+        return shape if shape.processes > 1 else None
+
+    @property
+    def processes(self) -> int:
+        shape = self.mesh_shape
+        return self.devices if shape is None else shape.processes
+
+    @property
+    def launched_as(self) -> Literal["auto", "ddp", "fsdp"]:
+        """The strategy that starts the processes."""
+        return self.strategy if self.mesh_shape is None else "ddp"
 
     def build_schedule(self, device: str = "cpu") -> Schedule:
         """The policies of this run on a kind of device; a constant one unless precision is ``schedule``."""

@@ -15,19 +15,20 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
-from torch.optim import AdamW
 
 from halfwave.measure import StepMeasure, measure
 from halfwave.models import recompute_blocks, set_precision, settle_stabilizers, settled_stabilizers
+from halfwave.optimizers import build_optimizer
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch
 from halfwave.training.clouds import Inputs
 from halfwave.training.config import TrainConfig
-from halfwave.training.devices import add_up, distribute, like, whole
+from halfwave.training.devices import add_up, whole
 from halfwave.training.losses import Loss
 from halfwave.training.operator import Operator
 from halfwave.training.run_state import random_states, restore_random_states
 from halfwave.training.saving import load_tensors
+from halfwave.training.team import Replicas, Team
 
 _RISE = 0.3
 _FIRST = 1 / 25
@@ -73,14 +74,23 @@ class Update:
 class Engine:
     """Trains one operator; its whole state can be taken out and put back bit for bit."""
 
-    def __init__(self, fabric: Fabric, operator: Operator, loss: Loss, config: TrainConfig, total_steps: int) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        operator: Operator,
+        loss: Loss,
+        config: TrainConfig,
+        total_steps: int,
+        team: Team | None = None,
+    ) -> None:
         self.fabric, self.operator, self.loss, self.config = fabric, operator, loss, config
+        self.team = team or Replicas(fabric, config.strategy)
         if config.recompute:
             recompute_blocks(operator.model)
         if config.compile:
             operator.model.compile()
-        self.module = distribute(fabric, operator, config.strategy)
-        self.optimizer = build_optimizer(self.module, config)
+        self.module = self.team.setup(operator)
+        self.optimizer = build_optimizer(config.optimizer, self.module, config.learning_rate, config.weight_decay)
         self.total_steps = total_steps
         self.scaler = torch.amp.GradScaler(fabric.device.type, enabled=config.loss_scaling)
         self.policy: Policy | None = None
@@ -129,15 +139,15 @@ class Engine:
 
         Returns the sum of losses, whether any process must stop, and how many targets are not zero.
         """
-        ranks = self.fabric.world_size
+        team = self.team
         sums = torch.tensor([0.0, float(interrupted)], device=self.fabric.device, dtype=torch.float64)
         for i, batch in enumerate(batches):
-            with self._synchronised(i + 1 == len(batches)):
+            with team.synchronised(self.module, i + 1 == len(batches)):
                 local = self.loss.per_sample(self._predict(batch.x), batch.y).sum() * batch.weight
-                # Processes average their gradients, so the factor `ranks` makes the average a sum over all samples.
-                self.scaler.scale(local * (ranks / total)).backward()
-            sums[0] += local.detach()
-        counts = [self.loss.counted(batch.y).sum() * batch.weight for batch in batches]
+                # Where processes average their gradients, the factor makes the average a sum over all samples.
+                self.scaler.scale(local * (team.averaged / total)).backward()
+            sums[0] += local.detach() / team.copies
+        counts = [self.loss.counted(batch.y).sum() * (batch.weight / team.copies) for batch in batches]
         loss_sum, stops, counted = add_up(self.fabric, torch.cat([sums, torch.stack(counts).sum()[None]])).tolist()
         return loss_sum, stops > 0, round(counted)
 
@@ -148,13 +158,6 @@ class Engine:
             with torch.compiler.set_stance("force_eager"):
                 return self.module(x)
         return self.module(x)
-
-    def _synchronised(self, last: bool) -> Any:
-        """Gradients are exchanged between processes once per update, in the backward pass of its last batch."""
-        if self.config.strategy == "fsdp":
-            self.module.set_requires_gradient_sync(last)  # type: ignore[operator]
-            return torch.enable_grad()
-        return self.fabric.no_backward_sync(self.module, enabled=not last)  # type: ignore[arg-type]
 
     def _step(self) -> bool:
         """Clip and apply the gradients; False if they were not finite and the weights stayed."""
@@ -176,8 +179,7 @@ class Engine:
         if self.config.clip is None and self.config.on_nonfinite == "stop":
             return True
         largest = math.inf if self.config.clip is None else self.config.clip
-        norm = nn.utils.clip_grad_norm_(self.module.parameters(), largest)
-        return math.isfinite(float(whole(norm)))
+        return math.isfinite(self.team.clip(self.module.parameters(), largest))
 
     @property
     def loss_scale(self) -> float | None:
@@ -192,8 +194,9 @@ class Engine:
         """All tensors and JSON values that decide how training goes on. Every process must call this together."""
         tensors = {f"model.{name}": whole(t) for name, t in self.operator.model.state_dict().items()}
         optimizer = self.optimizer.state_dict()
+        parameters = self._parameters()
         for i, entry in optimizer["state"].items():
-            tensors |= {f"optimizer.{i}.{key}": whole(t) for key, t in entry.items()}
+            tensors |= {f"optimizer.{i}.{key}": self.team.whole(parameters[i], t) for key, t in entry.items()}
         random_tensors, random_values = random_states()
         tensors |= {f"random.{name}": t for name, t in random_tensors.items()}
         return tensors, {
@@ -204,15 +207,18 @@ class Engine:
             "random": random_values,
         }
 
+    def _parameters(self) -> list[nn.Parameter]:
+        """As the optimizer numbers them."""
+        return list(self.optimizer.param_groups[0]["params"])
+
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Put back what `state` took out, in whatever shards this run has."""
         load_tensors(self.operator.model, _under("model.", tensors), "the checkpoint")
-        parameters = list(self.optimizer.param_groups[0]["params"])
+        parameters = self._parameters()
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in _under("optimizer.", tensors).items():
             index, key = name.split(".", 1)
-            own = parameters[int(index)]
-            state.setdefault(int(index), {})[key] = like(own, tensor) if tensor.shape == own.shape else tensor
+            state.setdefault(int(index), {})[key] = self.team.own(parameters[int(index)], tensor)
         self.optimizer.load_state_dict({"state": state, "param_groups": values["groups"]})
         if values["scaler"]:
             self.scaler.load_state_dict(values["scaler"])
@@ -220,13 +226,6 @@ class Engine:
             self.set_policy(Policy.from_dict(values["policy"]))
         settle_stabilizers(self.operator.model, values.get("stabilizers", {}))
         restore_random_states(_under("random.", tensors), values["random"])
-
-
-def build_optimizer(module: nn.Module, config: TrainConfig) -> AdamW:
-    """AdamW in one fused kernel; every parameter is a real fp32 tensor, so it always applies on cpu and cuda."""
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
-    return AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=fused)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

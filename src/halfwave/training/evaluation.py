@@ -18,9 +18,10 @@ from halfwave.domains import Domain
 from halfwave.errors import InputError
 from halfwave.models import computing_in
 from halfwave.precision import Policy
-from halfwave.training.batches import Batch, Samples
+from halfwave.training.batches import Batch, Samples, part_of
 from halfwave.training.clouds import Targets
 from halfwave.training.losses import LOSSES, Loss, build_loss, floor_of, sizes_of
+from halfwave.training.parts import WHOLE, FieldPart
 
 _SIZE = "size"
 
@@ -77,7 +78,8 @@ def sample_errors(
 
     What one of several processes knows: theirs add up to those of the whole split.
     """
-    losses = reported_losses(split.domain)
+    part = part_of(split)
+    losses = reported_losses(split.domain, part)
     device = next(model.parameters()).device
     found = {name: torch.zeros(len(split), dtype=torch.float64) for name in (*losses, _SIZE)}
     was_training = model.training
@@ -90,7 +92,7 @@ def sample_errors(
             prediction = model(batch.x)
             for name, loss in losses.items():
                 found[name][rows] = loss.per_sample(prediction, batch.y).double().cpu()
-            found[_SIZE][rows] = sizes_of(batch.y).double().cpu()
+            found[_SIZE][rows] = sizes_of(batch.y, part).double().cpu()
     model.train(was_training)
     return found
 
@@ -106,9 +108,9 @@ def mean_errors(found: Mapping[str, Tensor]) -> Errors:
     return Errors(means, len(sizes) - number)
 
 
-def reported_losses(domain: Domain) -> dict[str, Loss]:
+def reported_losses(domain: Domain, part: FieldPart = WHOLE) -> dict[str, Loss]:
     """The errors that are reported on a domain."""
-    return {name: build_loss(name, domain) for name in (LOSSES if domain.has_grid else ("l2",))}
+    return {name: build_loss(name, domain, part=part) for name in (LOSSES if domain.has_grid else ("l2",))}
 
 
 def _coarser(batch: Batch, domain: Domain, resolution: int | None) -> Batch:

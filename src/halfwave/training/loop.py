@@ -165,7 +165,7 @@ class Loop:
         return self.engine.policy
 
     def _load(self, indices: Tensor) -> Batch:
-        own = share(indices, self.fabric.global_rank, self.fabric.world_size)
+        own = share(indices, self.engine.team.number, self.engine.team.size)
         # Every process takes part in every exchange, so one without samples goes through the motions.
         taken = own if len(own) else indices[:1]
         x, y = self.train[taken]
@@ -254,9 +254,10 @@ class Loop:
             self.display.say(f"{zeros} of {samples} {split} targets are zero: left out of the mean errors")
 
     def _evaluate(self, resolution: int | None = None) -> Errors:
-        own = range(self.fabric.global_rank, len(self.test), self.fabric.world_size)
+        team = self.engine.team
+        own = range(team.number, len(self.test), team.size)
         found = sample_errors(self.engine.module, self.test, own, self.config.batch_size, resolution)
-        totals = add_up(self.fabric, torch.stack(list(found.values()))).cpu()
+        totals = add_up(self.fabric, torch.stack(list(found.values()))).cpu() / team.copies
         return mean_errors(dict(zip(found, totals, strict=True)))
 
     def _evaluate_in_full(self, errors: Errors) -> Errors:

@@ -19,7 +19,7 @@ are left out of every mean and counted apart. The rule has no units: data times 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,8 +29,9 @@ from torch import Tensor
 from halfwave.domains import Domain
 from halfwave.errors import InputError
 from halfwave.models import unpack_points
-from halfwave.training.batches import Samples
+from halfwave.training.batches import Samples, part_of
 from halfwave.training.clouds import Pressures, Targets
+from halfwave.training.parts import WHOLE, FieldPart
 
 LOSSES = ("l2", "h1")
 ZERO = torch.finfo(torch.float32).eps
@@ -56,14 +57,15 @@ class RelativeL2:
 
     domain: Domain | None = None
     floor: float = 0.0
+    part: FieldPart = WHOLE
 
     def per_sample(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Errors of shape (B,)."""
-        weights = None if self.domain is None else self.domain.weights(tuple(target.shape[2:]))
-        return _relative(prediction, target, lambda u: _norm([u], weights), self.floor)
+        weights = None if self.domain is None else self.part.weights(self.domain, tuple(target.shape[2:]))
+        return _relative(prediction, target, lambda u: self.part.norm([u], weights), self.floor, self.part)
 
     def counted(self, target: Tensor) -> Tensor:
-        return largest(target) > self.floor
+        return self.part.largest(target) > self.floor
 
     def __call__(self, prediction: Tensor, target: Tensor) -> Tensor:
         return self.per_sample(prediction, target).mean()
@@ -75,14 +77,17 @@ class RelativeH1:
 
     domain: Domain
     floor: float = 0.0
+    part: FieldPart = WHOLE
 
     def per_sample(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Errors of shape (B,)."""
-        weights = self.domain.weights(tuple(target.shape[2:]))
-        return _relative(prediction, target, lambda u: _norm([u, *self.domain.gradient(u)], weights), self.floor)
+        domain, part = self.domain, self.part
+        weights = part.weights(domain, tuple(target.shape[2:]))
+        norm = lambda u: part.norm([u, *part.gradient(domain, u)], weights)  # noqa: E731
+        return _relative(prediction, target, norm, self.floor, part)
 
     def counted(self, target: Tensor) -> Tensor:
-        return largest(target) > self.floor
+        return self.part.largest(target) > self.floor
 
     def __call__(self, prediction: Tensor, target: Tensor) -> Tensor:
         return self.per_sample(prediction, target).mean()
@@ -114,30 +119,28 @@ class CloudL2:
         weights = areas if self.by_area else None
         if weights is not None and bool((weights < 0).any()):
             raise InputError(f"areas must not be negative, smallest given {float(weights.min()):.3g}")
-        return _relative(prediction.T[None], values.T[None], lambda u: _norm([u], weights), self.floor)
+        return _relative(prediction.T[None], values.T[None], lambda u: WHOLE.norm([u], weights), self.floor)
 
 
-def build_loss(name: str, domain: Domain, floor: float = 0.0, by_area: bool = False) -> Loss:
-    """The loss called `name` ("l2" or "h1") on a domain; `by_area` is for clouds, where "l2" is the only one."""
+def build_loss(name: str, domain: Domain, floor: float = 0.0, by_area: bool = False, part: FieldPart = WHOLE) -> Loss:
+    """The loss called `name` ("l2" or "h1") on a domain; `by_area` is for clouds, where "l2" is the only one.
+
+    `part` says what is here of each field.
+    """
     if name not in LOSSES:
         raise InputError(f"unknown loss {name!r}: expected one of {', '.join(LOSSES)}")
     if domain.has_grid:
-        return RelativeL2(domain, floor) if name == "l2" else RelativeH1(domain, floor)
+        return RelativeL2(domain, floor, part) if name == "l2" else RelativeH1(domain, floor, part)
     if name != "l2":
         raise InputError(f"loss {name!r} is not defined on point clouds: expected l2")
     return CloudL2(by_area, floor)
 
 
-def largest(values: Tensor) -> Tensor:
-    """max|v| of each sample: (B, ...) -> (B,), float32 or wider."""
-    return torch.linalg.vector_norm(values.detach(), math.inf, dim=tuple(range(1, values.ndim)))
-
-
-def sizes_of(target: Targets) -> Tensor:
+def sizes_of(target: Targets, part: FieldPart = WHOLE) -> Tensor:
     """max|y| of each sample of a batch, (B,)."""
     if isinstance(target, Tensor):
-        return largest(target)
-    return torch.cat([largest(values[None]) for values in unpack_points(target.values, target.offsets)])
+        return part.largest(target)
+    return torch.cat([part.largest(values[None]) for values in unpack_points(target.values, target.offsets)])
 
 
 def floor_of(sizes: Tensor) -> float:
@@ -150,20 +153,26 @@ def find_floor(samples: Samples, split: str) -> float:
     spread = torch.linspace(0, len(samples) - 1, min(_LOOK, len(samples))).long().unique().tolist()
     rest = (list(range(start, min(start + _LOOK, len(samples)))) for start in range(0, len(samples), _LOOK))
     for indices in (spread, *rest):
-        floor = floor_of(sizes_of(samples[indices][1]))
+        floor = floor_of(sizes_of(samples[indices][1], part_of(samples)))
         if floor > 0:
             return floor
     raise InputError(f"all targets are zero in the {split} split: a relative error is not defined")
 
 
-def _relative(prediction: Tensor, target: Tensor, norm: Callable[[Tensor], Tensor], floor: float) -> Tensor:
+def _relative(
+    prediction: Tensor,
+    target: Tensor,
+    norm: Callable[[Tensor], Tensor],
+    floor: float,
+    part: FieldPart = WHOLE,
+) -> Tensor:
     """||p - y|| / ||y|| per sample; a zero target divides by infinity."""
     p, y = _as_fp32(prediction, target)
-    size = largest(y)
+    size = part.largest(y)
     scale = _power_of_two(size)
     below = torch.where(size > floor, norm(y / _like(scale, y)) * scale, math.inf)
     error = p - y
-    scale = _power_of_two(largest(error))
+    scale = _power_of_two(part.largest(error))
     # In place: the difference is needed by nobody else, and this is the moment of a step that holds the most.
     return norm(error.div_(_like(scale, error))) * scale / below
 
@@ -186,10 +195,3 @@ def _as_fp32(prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     # Half-precision sums over a grid overflow (fp16) or stagnate (bf16): never take a norm in them.
     wide = torch.float64 if torch.float64 in (prediction.dtype, target.dtype) else torch.float32
     return prediction.to(wide), target.to(wide)
-
-
-def _norm(terms: Sequence[Tensor], weights: Tensor | None) -> Tensor:
-    """Per-sample norm over all terms. vector_norm has gradient 0 at 0, where the square root's would be NaN."""
-    root = None if weights is None else weights.to(terms[0]).sqrt()
-    norms = [torch.linalg.vector_norm((u if root is None else u * root).flatten(1), dim=1) for u in terms]
-    return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms), dim=0)

@@ -22,6 +22,8 @@ from halfwave.training.clouds import CloudSamples, find_features, fit_clouds
 from halfwave.training.config import LIVE, TrainConfig
 from halfwave.training.losses import Loss, build_loss
 from halfwave.training.operator import Operator
+from halfwave.training.parts import WHOLE
+from halfwave.training.team import Team
 
 AnyDataset = Dataset | PointDataset
 LATENT_RESOLUTION = 16
@@ -34,6 +36,10 @@ class Problem(Protocol):
 
     def check(self, config: TrainConfig) -> None:
         """InputError for settings that cannot be honoured on this data; nothing is built yet."""
+        ...
+
+    def on(self, team: Team) -> Problem:
+        """The same problem for one process of a team."""
         ...
 
     def model_arguments(self, config: TrainConfig) -> dict[str, Any]:
@@ -54,10 +60,13 @@ class Problem(Protocol):
 
 
 class GridProblem:
-    """Fields on a grid."""
+    """Fields on a grid, or the pieces of them that a process of a `team` has."""
 
-    def __init__(self, dataset: Dataset) -> None:
-        self.dataset = dataset
+    def __init__(self, dataset: Dataset, team: Team | None = None) -> None:
+        self.dataset, self.team = dataset, team
+
+    def on(self, team: Team) -> GridProblem:
+        return GridProblem(self.dataset, team)
 
     def check(self, config: TrainConfig) -> None:
         if is_point_model(config.model):
@@ -76,17 +85,22 @@ class GridProblem:
         return config.model_arguments(self.dataset.in_channels, self.dataset.out_channels)
 
     def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool = True) -> Operator:
-        normalizers = fit_normalizers(self.dataset.train) if config.normalise and fit else (None, None)
-        return Operator(model, *normalizers)
+        if not (config.normalise and fit):
+            return Operator(model, None, None)
+        return Operator(model, *(fit_normalizers if self.team is None else self.team.fit)(self.dataset.train))
 
     def samples(self, config: TrainConfig, operator: Operator) -> tuple[Samples, Samples]:
         train, test = self.dataset.train, self.dataset.test
+        if self.team is not None:
+            in_memory = config.in_memory and train.lasting
+            return self.team.samples(train, in_memory), self.team.samples(test, config.in_memory)
         if not config.in_memory:
             return train, test
         return InMemory(train) if train.lasting else train, InMemory(test)
 
     def loss(self, config: TrainConfig, floor: float = 0.0) -> Loss:
-        return build_loss(config.loss, self.dataset.domain, floor)
+        part = WHOLE if self.team is None else self.team.part(self.dataset.grid)
+        return build_loss(config.loss, self.dataset.domain, floor, part=part)
 
 
 class CloudProblem:
@@ -95,9 +109,14 @@ class CloudProblem:
     def __init__(self, dataset: PointDataset) -> None:
         self.dataset = dataset
 
+    def on(self, team: Team) -> CloudProblem:
+        return self
+
     def check(self, config: TrainConfig) -> None:
         if not is_point_model(config.model):
             raise _unfit(config, self.dataset, "point clouds and the model takes fields on a grid")
+        if config.mesh is not None:
+            raise InputError("mesh shares fields on a grid: point clouds take strategy ddp or fsdp")
         self.loss(config)
         check_symmetries(config.augment, self.dataset.domain)
         find_features(self.dataset, config.features)

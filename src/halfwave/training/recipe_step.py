@@ -12,11 +12,11 @@ from halfwave.data import generate, open_any, sample_shapes
 from halfwave.measure import TrainingStep
 from halfwave.models import build_model, set_precision
 from halfwave.numerics import describe_cpu
+from halfwave.optimizers import build_optimizer
 from halfwave.precision import Policy
 from halfwave.recipes import Recipe
 from halfwave.training.clouds import Clouds, Inputs, Targets
 from halfwave.training.config import TrainConfig
-from halfwave.training.engine import build_optimizer
 from halfwave.training.losses import Loss, build_loss
 from halfwave.training.problem import build_operator, check_modes_fit, problem_of
 
@@ -51,7 +51,8 @@ def build_recipe_step(
         "machine": torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else describe_cpu(),
         "torch": torch.__version__,
     }
-    return TrainingStep(model, loss, build_optimizer(model, config), example, setting)
+    optimizer = build_optimizer(config.optimizer, model, config.learning_rate, config.weight_decay)
+    return TrainingStep(model, loss, optimizer, example, setting)
 
 
 def _on_fields(recipe: Recipe, config: TrainConfig, grid: int | None, device: torch.device) -> _Parts:

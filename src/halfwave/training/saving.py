@@ -1,8 +1,9 @@
 """save and load: a model in one sealed safetensors file, with all that is needed to build it again.
 
 The file's JSON holds the model's class and arguments, its policy, the stabilizers that acted in it, the normalizers and
-the cloud encoder of an `Operator`, the version of the library, and whatever the caller adds. Loading executes nothing
-from the file and unpickles nothing.
+the cloud encoder of an `Operator`, the version of the library, and whatever the caller adds. A model from `hw.compress`
+is written with its packed weights and read as ordinary ones. Loading executes nothing from the file and unpickles
+nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from torch import Tensor, nn
 
 from halfwave.data import Normalizer
 from halfwave.errors import InputError
-from halfwave.models import MODELS, build_model, set_precision, settle_stabilizers, settled_stabilizers
+from halfwave.models import (
+    MODELS,
+    Compressed,
+    build_model,
+    compression_of,
+    set_precision,
+    settle_stabilizers,
+    settled_stabilizers,
+)
 from halfwave.precision import Policy
 from halfwave.training.clouds import CloudEncoder
 from halfwave.training.devices import like, whole
@@ -36,7 +45,12 @@ def model_file(model: nn.Module, extra: Mapping[str, Any] | None = None) -> tupl
     """Tensors and JSON of a model's file. Where the model is sharded, every process must call this together."""
     bare = model.model if isinstance(model, Operator) else model
     values = {**describe_model(model), "extra": dict(extra or {})}
-    return {name: whole(t) for name, t in bare.state_dict().items()}, values
+    tensors = {name: whole(t) for name, t in bare.state_dict().items()}
+    compressed = compression_of(bare)
+    if compressed is not None:
+        buffers = {name: t for name, t in tensors.items() if name not in compressed.packed}
+        return {**buffers, **compressed.tensors()}, {**values, "compression": compressed.to_dict()}
+    return tensors, values
 
 
 def load(path: str | Path, expect: str | None = None) -> nn.Module:
@@ -53,8 +67,11 @@ def load(path: str | Path, expect: str | None = None) -> nn.Module:
         raise InputError(f"{path} holds the unknown model {name!r}: expected one of {', '.join(MODELS)}")
     if expect is not None and name != expect:
         raise InputError(f"{path} holds a {name}: expected {expect}")
+    compressed, tensors = _unpacked(path, values, tensors)
     model = _build(path, name, values["arguments"]).to(_dtype(tensors))
     load_tensors(model, tensors, path)
+    if compressed is not None:
+        model.compression = compressed  # type: ignore[assignment]
     if values["policy"] is not None:
         set_precision(model, Policy.from_dict(values["policy"]))
     try:
@@ -103,6 +120,19 @@ def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], path: str | Pa
                 f"{path} is of another model: {name!r} is {_describe(tensors[name])} there, {_describe(own[name])} here"
             )
     model.load_state_dict({name: like(own[name], t) for name, t in tensors.items()})
+
+
+def _unpacked(
+    path: str | Path, values: Mapping[str, Any], tensors: dict[str, Tensor]
+) -> tuple[Compressed | None, dict[str, Tensor]]:
+    """The tensors of a compressed file as ordinary ones; those of another as they are."""
+    if "compression" not in values:
+        return None, tensors
+    try:
+        compressed, others = Compressed.read(values["compression"], tensors)
+    except (KeyError, InputError) as error:
+        raise InputError(f"{path} holds weights that cannot be unpacked: {error}") from error
+    return compressed, {**others, **{name: rows.unpack() for name, rows in compressed.packed.items()}}
 
 
 def _dtype(tensors: Mapping[str, Tensor]) -> torch.dtype:

@@ -12,23 +12,27 @@ run_dir/events.out.tfevents  TensorBoard
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import statistics
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 
+from halfwave.data import Split
 from halfwave.display import Display
 from halfwave.errors import InputError
 from halfwave.files import check_no_input, make_directory, write_json
 from halfwave.models import MODELS, NeuralOperator, set_precision, trial_run
+from halfwave.parallel import GridLayout, MeshShape, parallelize
 from halfwave.report import draw_curves
 from halfwave.training.checkpointing import Keeper
 from halfwave.training.config import TrainConfig
-from halfwave.training.devices import is_spawned, launch
+from halfwave.training.devices import is_spawned, launch, under_torchrun
 from halfwave.training.engine import Engine
 from halfwave.training.loop import Loop
 from halfwave.training.losses import find_floor
@@ -36,6 +40,7 @@ from halfwave.training.problem import AnyDataset, Problem, build_network, open_d
 from halfwave.training.records import FIGURES, SUMMARY, RunResult, read_result
 from halfwave.training.run_directory import claimed, is_started, start_record
 from halfwave.training.run_state import seed_all
+from halfwave.training.team import build_team
 
 
 class Job:
@@ -86,9 +91,9 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
         finished = _finished(run_dir)
         if finished is not None:
             return finished
-        if is_spawned(config.devices, config.strategy):
+        if is_spawned(config.processes, config.launched_as):
             job = Job(config)  # the model that was checked is freed: each worker has one of its own
-        launch(_train, config.accelerator, config.devices, config.strategy, job, run_dir, quiet)
+        launch(_train, config.accelerator, config.processes, config.launched_as, job, run_dir, quiet)
         return read_result(run_dir)
 
 
@@ -102,8 +107,26 @@ def check_config(job: Job) -> None:
     for option in ("compile", "loss_scaling"):
         if config.strategy == "fsdp" and getattr(config, option):
             raise InputError(f"{option} does not work with strategy fsdp: expected strategy ddp")
+    _check_mesh(job)
     if config.compile and config.monitor:
         raise InputError("monitor looks at every layer and compile fuses them: expected one of the two")
+
+
+def _check_mesh(job: Job) -> None:
+    """InputError for settings that need whole fields, or whole models, where a mesh has pieces of both."""
+    config, shape = job.config, job.config.mesh_shape
+    if shape is None:
+        return
+    refused = {
+        "devices": config.devices != 1, "strategy": config.strategy != "auto", "compile": config.compile,
+        "loss_scaling": config.loss_scaling, "monitor": config.monitor, "loss h1": config.loss == "h1",
+        "test_resolutions": bool(config.test_resolutions), "augment": bool(config.augment),
+    }  # fmt: skip
+    for name, given in refused.items():
+        if given:
+            raise InputError(f"{name} does not work with mesh {shape}: leave one of the two out")
+    if under_torchrun() and int(os.environ["WORLD_SIZE"]) != shape.processes:
+        raise InputError(f"mesh {shape} has {shape.processes} processes and torchrun {os.environ['WORLD_SIZE']}")
 
 
 def check_model(job: Job) -> None:
@@ -115,6 +138,9 @@ def check_model(job: Job) -> None:
             set_precision(job.model, policy)
         except ValueError as error:
             raise InputError(f"{config.model} cannot run in precision {config.precision}: {error}") from error
+    if config.mesh_shape is not None:
+        _check_pieces(job, config.mesh_shape)
+        return
     x, _ = job.problem.samples(config, operator)[0][[0]]
     try:
         with trial_run(job.model), torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -124,16 +150,35 @@ def check_model(job: Job) -> None:
         raise InputError(f"{config.model} cannot be applied to {job.dataset.path}: {reason}") from error
 
 
+def _check_pieces(job: Job, shape: MeshShape) -> None:
+    """Every process's model, applied to the shape of its piece on `meta`: a whole field may not fit anywhere."""
+    for split in (job.dataset.train, job.dataset.test):
+        assert isinstance(split, Split), "clouds were refused"
+        grid = split.grid
+        try:
+            for rank in {0, prod(shape.grid) - 1}:
+                layout = GridLayout.planned(shape.grid, shape.axes, grid, rank)
+                model = parallelize(copy.deepcopy(job.model).to("meta"), layout)
+                with trial_run(model), torch.no_grad():
+                    model(torch.empty(1, split.in_channels, *layout.piece_of(grid).grid, device="meta"))
+        except (RuntimeError, TypeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            message = f"{job.config.model} cannot be applied to pieces of {job.dataset.path}: {reason}"
+            raise InputError(message) from error
+
+
 def _train(fabric: Fabric, job: Job, run_dir: Path, quiet: bool) -> None:
     """The whole run, in one of its processes; the first one leaves summary.json."""
-    config, dataset, problem = job.config, job.dataset, job.problem
+    config, dataset = job.config, job.dataset
+    team = build_team(fabric, config)
+    problem = job.problem.on(team)
     operator = problem.operator(config, job.model)
     train_split, test_split = problem.samples(config, operator)
     batches = -(-len(train_split) // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
     loss = problem.loss(config, find_floor(train_split, "train"))
     find_floor(test_split, "test")  # refuses targets that are all zero now, and not after an epoch
-    engine = Engine(fabric, operator, loss, config, steps)
+    engine = Engine(fabric, operator, loss, config, steps, team)
     with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
         if dataset.placement.origin == "default":
             display.say(f"domain: {dataset.domain}, the default, as {dataset.path.name} declares none (--domain)")

@@ -1,0 +1,290 @@
+"""AdamW with one second moment for each complex number: neuraloperator's trajectory, three quarters of torch's state.
+
+With g the gradient, a complex number a pair (g_r, g_i), and |g|² = g_r² + g_i² (g² for a real parameter):
+
+    m <- β1 m + (1 - β1) g,        v <- β2 v + (1 - β2) |g|²,
+    p <- p - η sqrt(1 - β2^t) / (1 - β1^t) · m / (sqrt(v) + ε),        p <- (1 - η λ) p.
+
+So the step of a complex number has the direction of its m, whatever basis its parts are in; torch's AdamW scales each
+part by its own history. ε stands before the correction of v and the decay after the step, as in neuraloperator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import zeros as distributed_zeros
+from torch.optim import Optimizer
+
+from halfwave.numerics import kind_of, round_stochastically
+from halfwave.spectral import holds_pairs, mark_pairs, slices
+
+STATES = ("fp32", "bf16")
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+_BYTES = 16  # of an element of a slice: parameter, gradient, moment and a temporary in fp32
+
+
+class AdamW(Optimizer):
+    """AdamW for models of pairs.
+
+    The state holds 1.5 numbers for each number of a spectral weight, where torch's holds two; in bf16 the moments take
+    half of that. They are rounded stochastically then: v moves by 0.1% a step, less than a bf16 number can. The random
+    bits follow from the step and the parameter alone, so a resumed run has the same ones, and so has every process.
+
+    Args:
+        params: a model, or parameters or groups of them as torch takes them. Give the model where a wrapper has
+            replaced its parameters (FSDP): the mark that tells pairs is then set again.
+        lr, betas, eps, weight_decay: η, (β1, β2), ε, λ.
+        state: format of the moments, ``"fp32"`` (the parameters' own dtype) or ``"bf16"``.
+        foreach: all parameters at once, operator by operator: few launches, temporaries as large as the weights.
+        fused: one pass over the memory: on a CPU in slices that fit a cache, elsewhere one compiled kernel a
+            parameter. By default fused on a CPU and foreach elsewhere.
+    """
+
+    def __init__(
+        self,
+        params: nn.Module | Any,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        *,
+        state: str = "fp32",
+        foreach: bool | None = None,
+        fused: bool | None = None,
+    ) -> None:
+        _check(lr, betas, eps, weight_decay, state)
+        if foreach and fused:
+            raise ValueError("foreach and fused are two ways to do the same: expected one of them")
+        if isinstance(params, nn.Module):
+            mark_pairs(params)
+            params = [p for p in params.parameters() if p.requires_grad]
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "state": state}
+        super().__init__(params, defaults | {"foreach": foreach, "fused": fused})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One update of the parameters that have a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        number = 0
+        for group in self.param_groups:
+            used = [(number + i, p) for i, p in enumerate(group["params"]) if p.grad is not None]
+            number += len(group["params"])
+            for together in self._alike(used):
+                self._update(group, together)
+        return loss
+
+    def _alike(self, used: list[tuple[int, Tensor]]) -> Iterator[list[tuple[int, Tensor]]]:
+        """Parameters on one kind of device with as many steps behind them."""
+        found: dict[tuple[str, float], list[tuple[int, Tensor]]] = {}
+        for number, p in used:
+            key = (kind_of(p.device), float(self.state[p].get("step", 0)))
+            found.setdefault(key, []).append((number, p))
+        yield from found.values()
+
+    def _update(self, group: dict[str, Any], used: list[tuple[int, Tensor]]) -> None:
+        operands = []
+        for number, p in used:
+            state = self._state_of(p, group["state"])
+            state["step"] += 1
+            operands.append(_operands(number, p, [state[name] for name in _MOMENTS]))
+        step = _Step.of(group, int(self.state[used[0][1]]["step"]))
+        on_cpu = kind_of(used[0][1].device) == "cpu"
+        if group["foreach"] or (group["fused"] is None and not on_cpu):
+            step.together(operands)
+            return
+        for one in operands:
+            step.in_slices(one, compiled=not on_cpu)
+
+    def _state_of(self, p: Tensor, format: str) -> dict[str, Tensor]:
+        state = self.state[p]
+        if not state:
+            dtype = torch.bfloat16 if format == "bf16" else p.dtype
+            state["step"] = torch.tensor(0.0)
+            state["exp_avg"] = torch.zeros_like(p, dtype=dtype, memory_format=torch.preserve_format)
+            state["exp_avg_sq"] = _squares_like(p, dtype)
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As torch's, which makes every moment one of the parameter's dtype: they go back to the state's format."""
+        super().load_state_dict(state_dict)
+        for group in self.param_groups:
+            for p in group["params"]:
+                if group["state"] == "bf16" and self.state[p]:
+                    self.state[p].update({name: self.state[p][name].bfloat16() for name in _MOMENTS})
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """A parameter, its gradient and m as (n, 2, ...), v as (n, ...); of real numbers with 1 in place of 2."""
+
+    number: int
+    p: Tensor
+    grad: Tensor
+    m: Tensor
+    v: Tensor
+
+    def rows(self, part: slice) -> _Operands:
+        return _Operands(self.number, *(t[part] for t in (self.p, self.grad, self.m, self.v)))
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The numbers of one update."""
+
+    rate: float
+    beta1: float
+    beta2: float
+    eps: float
+    kept: float
+    count: int
+
+    @classmethod
+    def of(cls, group: dict[str, Any], count: int) -> _Step:
+        (beta1, beta2), lr = group["betas"], float(group["lr"])
+        rate = lr * (1 - beta2**count) ** 0.5 / (1 - beta1**count)
+        return cls(rate, beta1, beta2, group["eps"], 1 - lr * group["weight_decay"], count)
+
+    def in_slices(self, one: _Operands, compiled: bool) -> None:
+        """One parameter in one pass over its memory."""
+        width = _BYTES * one.p[0].numel() if len(one.p) else 1
+        generator = self._generator(one)
+        for part in slices(len(one.p), width, one.p.device):
+            rows = one.rows(part)
+            m, v = (t.to(rows.p.dtype) for t in (rows.m, rows.v))
+            if compiled:
+                # As tensors: a compiled kernel is made anew for every number that it has not seen.
+                numbers = torch.tensor([self.rate, self.kept], dtype=rows.p.dtype, device=rows.p.device)
+                _compiled()(rows.p, rows.grad, m, v, numbers, self.beta1, self.beta2, self.eps)
+            else:
+                self._move(rows.p, rows.grad, m, v)
+            _store([rows.m, rows.v], [m, v], generator)
+
+    def _move(self, p: Tensor, g: Tensor, m: Tensor, v: Tensor) -> None:
+        """The update of the module's equations, in place."""
+        m.lerp_(g, 1 - self.beta1)
+        v.lerp_((g * g).sum(1), 1 - self.beta2)
+        p.addcdiv_(m, v.sqrt().add_(self.eps).unsqueeze(1), value=-self.rate)
+        if self.kept != 1:
+            p.mul_(self.kept)
+
+    def together(self, all_of_them: Sequence[_Operands]) -> None:
+        """All parameters, operator by operator."""
+        ps, grads = [o.p for o in all_of_them], [o.grad for o in all_of_them]
+        ms, vs = ([getattr(o, name).to(o.p.dtype) for o in all_of_them] for name in "mv")
+        torch._foreach_lerp_(ms, grads, 1 - self.beta1)
+        squares = [square.sum(1) for square in torch._foreach_mul(grads, grads)]
+        torch._foreach_lerp_(vs, squares, 1 - self.beta2)
+        del squares
+        roots = torch._foreach_sqrt(vs)
+        torch._foreach_add_(roots, self.eps)
+        torch._foreach_addcdiv_(
+            ps, ms, [r.unsqueeze(1).expand_as(p) for r, p in zip(roots, ps, strict=True)], -self.rate
+        )
+        if self.kept != 1:
+            torch._foreach_mul_(ps, self.kept)
+        for one, m, v in zip(all_of_them, ms, vs, strict=True):
+            _store([one.m, one.v], [m, v], self._generator(one))
+
+    def _generator(self, one: _Operands) -> torch.Generator | None:
+        """Its bits follow from the parameter and the step; None where nothing is drawn."""
+        if one.m.dtype is not torch.bfloat16 or one.p.is_meta:
+            return None
+        return torch.Generator(one.p.device).manual_seed((one.number << 40) + self.count)
+
+
+def _move_by(
+    p: Tensor, g: Tensor, m: Tensor, v: Tensor, numbers: Tensor, beta1: float, beta2: float, eps: float
+) -> None:
+    """`_Step._move`, with the two numbers that change from step to step in a tensor."""
+    rate, kept = numbers.unbind()
+    m.lerp_(g, 1 - beta1)
+    v.lerp_((g * g).sum(1), 1 - beta2)
+    p.sub_(rate * m / v.sqrt().add_(eps).unsqueeze(1)).mul_(kept)
+
+
+_COMPILED: list[Callable[..., None]] = []
+
+
+def _compiled() -> Callable[..., None]:
+    """The update as one kernel; made when it is first needed."""
+    if not _COMPILED:
+        _COMPILED.append(torch.compile(_move_by, dynamic=True))
+    return _COMPILED[0]
+
+
+def _store(targets: list[Tensor], values: list[Tensor], generator: torch.Generator | None) -> None:
+    """Into bf16 with random bits; what is in the parameter's dtype has been changed in place."""
+    for target, value in zip(targets, values, strict=True):
+        if target.dtype is not value.dtype:
+            target.copy_(round_stochastically(value.float(), generator))
+
+
+def _operands(number: int, p: Tensor, moments: list[Tensor]) -> _Operands:
+    assert p.grad is not None
+    pairs = holds_pairs(p)
+    tensors = [p.detach(), p.grad, *moments]
+    if isinstance(p, DTensor) and not (pairs and _cut_through_pairs(p)):
+        tensors = [_local(t) for t in tensors]
+    own, grad, m, v = tensors
+    if all(t.is_contiguous() for t in tensors) and not isinstance(own, DTensor):
+        shape = (-1, 2, own.shape[-1]) if pairs else (-1, 1)
+        return _Operands(number, own.view(shape), grad.view(shape), m.view(shape), v.view(-1, *shape[2:]))
+    # In one piece, whatever the strides; shards that cut pairs in two are torch's business.
+    own, grad, m = (t.movedim(-2, 0).unsqueeze(0) if pairs else t[None, None] for t in (own, grad, m))
+    return _Operands(number, own, grad, m, v.unsqueeze(0))
+
+
+def _local(tensor: Tensor) -> Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _cut_through_pairs(p: DTensor) -> bool:
+    return any(placement.is_shard(p.ndim - 2) for placement in p.placements)
+
+
+def _squares_like(p: Tensor, dtype: torch.dtype) -> Tensor:
+    """Zeros for the second moment: one for each complex number, in the shards of the parameter."""
+    if not holds_pairs(p):
+        return torch.zeros_like(p, dtype=dtype, memory_format=torch.preserve_format)
+    if not isinstance(p, DTensor):
+        return torch.zeros((*p.shape[:-2], p.shape[-1]), dtype=dtype, device=p.device)
+    shape = (*p.shape[:-2], p.shape[-1])
+    return distributed_zeros(shape, dtype=dtype, device_mesh=p.device_mesh, placements=_moment_placements(p))
+
+
+def distribute_moment(p: Tensor, moment: Tensor) -> Tensor:
+    """A whole moment of `p`, first or second, in the shards of `p` and on its device."""
+    if not isinstance(p, DTensor) or not moment.ndim:
+        return moment
+    placements = p.placements if moment.shape == p.shape else _moment_placements(p)
+    return distribute_tensor(moment.to(p.device), p.device_mesh, placements)
+
+
+def _moment_placements(p: DTensor) -> list[Placement]:
+    """Those of the parameter without its pair axis; a shard that cuts pairs in two leaves them whole."""
+    found: list[Placement] = []
+    for placement in p.placements:
+        if not isinstance(placement, Shard) or placement.dim < p.ndim - 2:
+            found.append(placement)
+        else:
+            found.append(Replicate() if placement.dim == p.ndim - 2 else Shard(placement.dim - 1))
+    return found
+
+
+def _check(lr: float, betas: tuple[float, float], eps: float, weight_decay: float, state: str) -> None:
+    for name, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay)):
+        if not value >= 0:
+            raise ValueError(f"{name} must be at least 0, got {value!r}")
+    if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+        raise ValueError(f"betas must be two numbers in [0, 1), got {betas!r}")
+    if state not in STATES:
+        raise ValueError(f"unknown state {state!r}: expected one of {', '.join(STATES)}")

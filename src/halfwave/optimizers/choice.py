@@ -1,0 +1,27 @@
+"""The optimizers of a run by their names in a config."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from halfwave.optimizers.adamw import AdamW
+
+OPTIMIZERS = ("adamw", "adamw_pair", "adamw_pair_bf16")
+"""torch's AdamW; ours with one second moment per complex number; the same with its state in bf16."""
+
+
+def build_optimizer(name: str, model: nn.Module, lr: float, weight_decay: float) -> Optimizer:
+    """The optimizer called `name` of the model's trainable parameters, in the form with the fewest passes over memory.
+
+    torch's is fused: every parameter is a real tensor, so that applies on cpu and cuda.
+    """
+    if name not in OPTIMIZERS:
+        raise ValueError(f"unknown optimizer {name!r}: expected one of {', '.join(OPTIMIZERS)}")
+    if name != "adamw":
+        state = "bf16" if name.endswith("bf16") else "fp32"
+        return AdamW(model, lr=lr, weight_decay=weight_decay, state=state)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
+    return torch.optim.AdamW(parameters, lr=lr, weight_decay=weight_decay, fused=fused)

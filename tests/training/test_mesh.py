@@ -1,0 +1,191 @@
+"""Training on a mesh: the curves of one process, checkpoints that move between meshes, a kill that ends and resumes."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from deaths import assert_same_run
+
+from halfwave.data import open_dataset
+from halfwave.errors import InputError
+from halfwave.parallel import MeshShape
+from halfwave.training import TrainConfig, load, train
+from halfwave.training.records import read_metrics
+
+SCRIPT = Path(__file__).parent / "train_many.py"
+COLUMNS = ("train_loss", "test_l2", "test_h1")
+
+
+@pytest.fixture(scope="module")
+def settings(data_file):
+    """Twelve samples in batches of five and two on a grid of 10 x 12: pieces of 5 and 5, or of 3, 3, 2 and 2 rows.
+
+    Clipping is active in some steps and not in others, so a wrong factor on gradients would show.
+    """
+    return TrainConfig(
+        data=str(data_file),
+        arguments={"n_modes": (5, 4), "hidden_channels": 6, "n_layers": 2, "norm": "group_norm"},
+        epochs=7,
+        batch_size=5,
+        learning_rate=1e-2,
+        precision="full",
+        clip=0.7,
+        keep=100,
+        optimizer="adamw_pair",
+    )
+
+
+CASES = {
+    "FNO": {"mesh": "data=2,grid=2"},
+    "TFNO": {"mesh": "grid=4", "in_memory": False, "accumulate": 2, "arguments": {"n_modes": (5, 4), "rank": 0.5}},
+    "SFNO": {"mesh": "data=2,grid=2", "recompute": True, "arguments": {"n_modes": (5, 6)}},
+}
+
+
+def config_of(settings, model):
+    changes = CASES[model]
+    arguments = {"hidden_channels": 6, "n_layers": 2, **changes.get("arguments", settings.arguments)}
+    return settings.model_copy(update={**changes, "model": model, "arguments": arguments})
+
+
+def run_many(configs, folder, processes):
+    path = folder / f"configs-{processes}.json"
+    path.write_text(json.dumps({name: config.to_dict() for name, config in configs.items()}))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    done = subprocess.run([*torchrun, SCRIPT, path, folder], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("finished") == processes * len(configs)
+
+
+def move(source, target, checkpoint):
+    """A run that was stopped at one of the checkpoints of another."""
+    (target / "state").mkdir(parents=True)
+    shutil.copy(source / "config.json", target)
+    shutil.copy(source / "state" / checkpoint, target / "state")
+    return target
+
+
+@pytest.fixture(scope="module")
+def on_two(settings, tmp_path_factory):
+    """A run on two processes, with all of its checkpoints."""
+    folder = tmp_path_factory.mktemp("two")
+    run_many({"whole": settings.model_copy(update={"mesh": "grid=2"})}, folder, 2)
+    return folder / "whole"
+
+
+def assert_close(found, expected, rel):
+    for column in COLUMNS:
+        pairs = [[row[column] for row in read_metrics(folder)] for folder in (found, expected)]
+        assert pairs[0] == pytest.approx(pairs[1], rel=rel), column
+
+
+def test_curves_are_those_of_one_process_and_checkpoints_move(settings, on_two, tmp_path):
+    """Twenty-one steps on 2 processes; its middle goes on on 4 and on 1; all kinds of models on 4."""
+    train(settings, tmp_path / "one", quiet=True)
+    assert_close(on_two, tmp_path / "one", 1e-4)
+    middle = sorted(path.name for path in (on_two / "state").glob("at-*"))[2]
+    configs = {name: config_of(settings, name) for name in CASES}
+    configs["moved-4"] = settings.model_copy(update={"mesh": "grid=4"})
+    move(on_two, tmp_path / "moved-4", middle)
+    run_many(configs, tmp_path, 4)
+    train(settings, move(on_two, tmp_path / "moved-1", middle), quiet=True)
+    for name in ("moved-4", "moved-1"):
+        assert_close(tmp_path / name, on_two, 1e-4)
+    for name in CASES:
+        train(configs[name].model_copy(update={"mesh": None}), tmp_path / f"{name}-one", quiet=True)
+        assert_close(tmp_path / name, tmp_path / f"{name}-one", 1e-4)
+    whole = load(tmp_path / "moved-4" / "model.safetensors")
+    names = [name for name, _ in load(tmp_path / "one" / "model.safetensors").named_parameters()]
+    assert [name for name, _ in whole.named_parameters()] == names
+
+
+def test_a_killed_process_ends_the_run_and_another_number_goes_on_bit_for_bit(settings, on_two, tmp_path):
+    path = tmp_path / "configs.json"
+    path.write_text(json.dumps({"killed": settings.model_copy(update={"mesh": "grid=2"}).to_dict()}))
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, path, tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 200
+    while not list((tmp_path / "killed" / "state").glob("at-*")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(max(_workers(process.pid)), signal.SIGKILL)
+    begun = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - begun < 60
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    assert "SIGKILL" in errors.strip().splitlines()[-1] or "failed" in errors.strip().splitlines()[-1]
+    newest = max(path.name for path in (tmp_path / "killed" / "state").glob("at-*"))
+    # The same point of the run that nobody killed, on one process from there on.
+    unharmed = move(on_two, tmp_path / "unharmed", newest)
+    for folder in (tmp_path / "killed", unharmed):
+        assert train(settings, folder, quiet=True).status == "finished"
+    assert_same_run(tmp_path / "killed", unharmed)
+
+
+def _workers(parent):
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def test_a_piece_is_read_without_the_rest(tmp_path):
+    """Chunks that do not belong to the piece are destroyed in the file: who reads them fails."""
+    path = tmp_path / "chunks.h5"
+    with h5py.File(path, "w") as file:
+        for split in ("train", "test"):
+            for which in "xy":
+                values = np.random.default_rng(0).standard_normal((3, 2, 8, 6)).astype(np.float32)
+                file.create_dataset(f"{split}/{which}", data=values, chunks=(1, 2, 4, 6), compression="gzip")
+    whole = open_dataset(path).train[[2, 0]]
+    with h5py.File(path, "r") as file:
+        chunks = [file["train/x"].id.get_chunk_info(i) for i in range(6)]
+    with open(path, "r+b") as raw:
+        for chunk in chunks:
+            if chunk.chunk_offset[2] == 4:
+                raw.seek(chunk.byte_offset)
+                raw.write(b"\0" * chunk.size)
+    piece = open_dataset(path).train.piece(((0, 4), (1, 6)))
+    assert piece.grid == (4, 5)
+    for found, expected in zip(piece[[2, 0]], whole, strict=True):
+        assert (found == expected[:, :, :4, 1:]).all()
+    with pytest.raises(InputError, match="damaged"):
+        open_dataset(path).train[[0]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mesh": "grid=2", "loss": "h1"}, "loss h1 does not work with mesh"),
+        ({"mesh": "grid=2", "strategy": "fsdp"}, "strategy does not work with mesh"),
+        ({"mesh": "grid=2", "test_resolutions": (5,)}, "test_resolutions does not work"),
+        ({"mesh": "grid=11"}, "too few for 11 processes"),
+        ({"mesh": "grid=2", "model": "UNet", "arguments": {}}, "cannot be applied to pieces"),
+    ],
+)
+def test_what_a_mesh_cannot_do_is_said_before_anything_starts(settings, tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        train(settings.model_copy(update=changes), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("text", ["grid", "data=0", "grid=2,grid=2", "data=2x2", "model=3", "grid=2x2x2x2"])
+def test_a_mesh_that_is_none_is_refused_in_one_line(settings, text):
+    with pytest.raises(InputError, match="mesh"):
+        TrainConfig(**{**settings.to_dict(), "mesh": text})
+
+
+def test_a_mesh_says_what_it_is():
+    shape = MeshShape.parse("grid=2x3, data=4")
+    assert (shape.data, shape.grid, shape.processes, shape.axes) == (4, (2, 3), 24, (0, 1))
+    assert str(shape) == "data=4,grid=2x3"
+    assert MeshShape.parse(str(shape)) == shape

@@ -1,0 +1,21 @@
+"""Trains configs one after the other, as torchrun starts it: python train_many.py CONFIGS.json FOLDER."""
+
+import json
+import sys
+from pathlib import Path
+
+from halfwave.errors import InputError
+from halfwave.training import TrainConfig, train
+
+
+def main():
+    folder = Path(sys.argv[2])
+    for name, values in json.loads(Path(sys.argv[1]).read_text()).items():
+        try:
+            print(train(TrainConfig(**values), folder / name, quiet=True).status, flush=True)
+        except InputError as error:
+            sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
