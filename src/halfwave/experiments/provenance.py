@@ -17,9 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import halfwave
-
-_ROOT = Path(halfwave.__file__).parent
+_ROOT = Path(__file__).resolve().parents[1]
 _SHOWING = ("halfwave.report", "halfwave.display", "halfwave.commands", "halfwave.tables", "halfwave.cli")
 _BY_DEFINITION = "halfwave.experiments."
 Definition = tuple[str, str | None]
