@@ -73,6 +73,22 @@ def locked(path: Path, taken: str) -> Iterator[None]:
         lock.release()
 
 
+@contextmanager
+def held(path: Path, wait: bool) -> Iterator[bool]:
+    """Hold the lock file `path`, and yield whether this process does: with `wait` always, in the end."""
+    make_directory(path.parent)
+    lock = FileLock(path, timeout=-1 if wait else 0)
+    try:
+        lock.acquire()
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
 def check_no_input(output: str | Path, *inputs: str | Path) -> None:
     """InputError where `output` is one of the `inputs`, by whatever name: a link, another way to the same file."""
     for read in inputs:

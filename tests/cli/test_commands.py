@@ -45,7 +45,15 @@ def test_evaluate_prints_the_errors_of_the_run(trained, command):
     last = (trained / "metrics.csv").read_text().splitlines()
     row = dict(zip(last[0].split(","), last[-1].split(","), strict=True))
     assert values["l2"] == pytest.approx(float(row["test_l2"]), rel=1e-4)
+    assert values["l2_full"] == pytest.approx(float(row["test_l2_full"]), rel=1e-4)
+    assert values["precision"] == "mixed"
+    assert values["l2_full"] != values["l2"], "mixed precision rounds"
     assert values["samples"] == 3
+    _, out, _ = command("evaluate", trained, "--precision", "full", "--json")
+    assert json.loads(out)["l2"] == values["l2_full"]
+    _, out, _ = command("evaluate", trained)
+    assert "mixed" in out
+    assert "full" in out
 
 
 def test_evaluate_at_another_resolution_and_precision(trained, command):
@@ -104,13 +112,17 @@ def test_predict_on_an_odd_non_square_grid_is_the_model_called_from_python(train
     else:
         with h5py.File(source, "w") as file:
             file["x"] = fields
-    code, _, _ = command("predict", trained, source, target, "--batch-size", 2)
-    assert code == 0
-    found = np.load(target) if suffix == ".npy" else h5py.File(target)["y"][()]
     model = hw.load(trained / "model.safetensors")
-    with torch.no_grad():
-        expected = torch.cat([model(torch.from_numpy(fields[i : i + 2])) for i in range(0, 5, 2)])
-    assert np.array_equal(found, expected.numpy())
+    # As it was trained where that is asked for, else in full precision.
+    for option, precision in ((["--precision", "trained"], None), ([], "full")):
+        code, _, _ = command("predict", trained, source, target, "--batch-size", 2, *option)
+        assert code == 0
+        found = np.load(target) if suffix == ".npy" else h5py.File(target)["y"][()]
+        if precision is not None:
+            hw.set_precision(model, precision)
+        with torch.no_grad():
+            expected = torch.cat([model(torch.from_numpy(fields[i : i + 2])) for i in range(0, 5, 2)])
+        assert np.array_equal(found, expected.numpy())
 
 
 def test_every_setting_of_the_trainer_is_an_option():

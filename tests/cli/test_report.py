@@ -26,10 +26,10 @@ def results(command, tmp_path):
 def test_page_text_table_and_plots_of_what_is_there(command, results):
     code, out, err = command("report", "--results", results)
     assert code == 0, err
-    assert "1 confirmed, 0 not confirmed, 0 not measured, 2 missing" in out
+    assert "1 confirmed, 0 in part, 0 refuted, 0 undetermined, 0 not testable here, 2 missing" in out
     folder = results / "smoke"
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "Confirmed at this scale: with fft the percentage error grows" in page
+    assert "Confirmed (2 of 2 parts): with fft the percentage error grows" in page
     assert f"halfwave reproduce {QUICK} --scale smoke --out {results}" in page
     assert "There is no result at this scale." in page
     assert "## synthetic-spectrum" in (folder / "report.md").read_text(encoding="utf-8")
@@ -109,8 +109,9 @@ def test_nothing_there_names_the_command_to_run(fails, tmp_path, results):
 
 
 def test_the_setting_of_trainings_in_words():
-    lines = describe_setting(get_experiment("block-precision"), "smoke")
-    assert lines[0] == "8 measured points: setting=FFF|FFH|FHF|FHH|HFF|HFH|HHF|HHH"
+    experiment = get_experiment("block-precision")
+    lines = describe_setting(experiment, experiment.keyed("smoke"))
+    assert lines[0] == "16 measured points: variant=paper|ours, setting=FFF|FFH|FHF|FHH|HFF|HFH|HHF|HHH, seed=0"
     assert len(lines) == 2
     assert lines[1].startswith("darcy(resolution=")
     assert "epochs=1" in lines[1]

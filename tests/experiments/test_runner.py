@@ -1,14 +1,17 @@
 """Result files: resumed, recomputed with the same numbers, and checked against changes by hand."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from tiny_experiment import Tiny
 
 from halfwave.errors import InputError
 from halfwave.experiments.results import read_results
-from halfwave.experiments.runner import run, summarise
-from halfwave.training import claimed
+from halfwave.experiments.runner import Bench, run, summarise
+from halfwave.files import held
 
 
 @pytest.fixture
@@ -26,13 +29,7 @@ def test_rows_have_key_configuration_and_measures(folder):
     assert lines[0] == "key,n,label,power,value,noise"
     assert len(lines) == 1 + 3 * 2
     assert results.state == "done"
-    assert summarise(results).verdict.sentence == "Confirmed at this scale: 3 squares grow."
-
-
-def test_a_second_process_is_told_what_holds_the_experiment(folder):
-    held = claimed(folder / "smoke" / ".runs" / "experiment-tiny", "measuring")
-    with held, pytest.raises(InputError, match="another process is measuring 'tiny' in"):
-        run(Tiny().experiment, "smoke", folder)
+    assert summarise(results).verdict.sentence == "Confirmed (1 of 1 parts): 3 squares grow."
 
 
 def test_what_is_done_is_not_measured_again(folder):
@@ -111,10 +108,9 @@ def test_a_record_that_was_removed_leaves_nothing_to_trust(folder):
     assert again.measured == [1, 2, 3]
 
 
-@pytest.mark.parametrize("change", [{"hidden": (1,)}, {"version": 2}])
-def test_other_settings_under_the_same_key_are_measured_again(folder, change):
+def test_other_settings_under_the_same_key_are_measured_again(folder):
     run(Tiny().experiment, "smoke", folder)
-    other = Tiny(**change)
+    other = Tiny(hidden=(1,))
     assert read_results(other.experiment, "smoke", folder).state == "0 of 3"
     run(other.experiment, "smoke", folder)
     assert other.measured == [1, 2, 3]
@@ -133,8 +129,52 @@ def test_the_record_says_what_and_where(folder):
     record = json.loads(csv_of(folder).with_suffix(".json").read_text())
     assert record["scale"] == "smoke"
     entry = record["rows"]["n=1 label=number 1"]
-    assert set(entry) == {"configuration", "sha256", "seconds", "date", "environment"}
+    assert set(entry) == {"configuration", "code", "sha256", "seconds", "date", "environment"}
     assert record["environments"][entry["environment"]]["cores"] >= 1
+
+
+def test_rows_of_other_code_are_stale_shown_and_measured_again(folder, monkeypatch):
+    run(Tiny().experiment, "smoke", folder)
+    monkeypatch.setattr("halfwave.experiments.experiment.code_digest", lambda measure: "other code")
+    again = Tiny()
+    results = read_results(again.experiment, "smoke", folder)
+    assert results.state == "done, 3 stale"
+    assert summarise(results).verdict.status == "confirmed"
+    run(again.experiment, "smoke", folder)
+    assert again.measured == [1, 2, 3]
+    assert read_results(again.experiment, "smoke", folder).state == "done"
+
+
+def test_rows_may_ask_for_more_and_what_they_asked_for_is_part_of_the_result(folder):
+    tiny = Tiny(further=(7, 8))
+    results = run(tiny.experiment, "smoke", folder)
+    assert tiny.measured == [1, 2, 3, 7, 8]
+    assert results.state == "done"
+    assert [row["n"] for row in results.all_rows] == [1, 1, 2, 2, 3, 3, 7, 7, 8, 8]
+
+
+def test_a_row_in_other_hands_is_left_to_them(folder):
+    tiny = Tiny()
+    bench = Bench(tiny.experiment, "smoke", folder)
+    with held(bench._lock("n=2 label=number 2"), wait=False) as mine:
+        assert mine
+        results = run(tiny.experiment, "smoke", folder, wait=False)
+        assert tiny.measured == [1, 3]
+        assert results.state == "2 of 3"
+    assert run(tiny.experiment, "smoke", folder).state == "done"
+
+
+def test_processes_side_by_side_measure_each_row_once(folder):
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from tiny_experiment import Tiny; "
+        "from halfwave.experiments.runner import run; tiny = Tiny(range(1, 9), pause=0.1); "
+        "run(tiny.experiment, 'smoke', sys.argv[2]); print(len(tiny.measured))"
+    )
+    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(folder)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    counts = [int(process.communicate(timeout=120)[0]) for process in both]
+    assert sum(counts) == 8
+    assert read_results(Tiny(range(1, 9)).experiment, "smoke", folder).missing == []
 
 
 def test_two_configurations_with_one_key_are_refused(folder):

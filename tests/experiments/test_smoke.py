@@ -22,8 +22,7 @@ def test_an_experiment_runs_and_speaks(folder, name):
     results = run(experiment, "smoke", folder)
     summary = summarise(results)
     assert any(value is not None for line in summary.comparison.lines for value in line.ours)
-    clauses = [check.clause for check in summary.verdict.checks] or [summary.verdict.reason]
-    for clause in clauses:
+    for clause in (part.outcome.clause for part in summary.verdict.parts):
         assert re.fullmatch(r"\S.*[^\s.]", clause), "a part of a sentence"
         assert not re.search(r"\b(nan|None)\b", clause), clause
     if summary.panels:

@@ -5,7 +5,8 @@ import struct
 import pytest
 
 from halfwave.report.figures import draw
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Verdict, plus_minus, text_of
+from halfwave.report.summary import Comparison, Line, Panel, Series, plus_minus, text_of
+from halfwave.report.verdict import JudgedPart, Outcome, Verdict
 
 
 def test_the_papers_figures_stand_beside_ours_and_figures_that_it_lacks_stand_alone():
@@ -20,15 +21,17 @@ def test_a_line_that_does_not_fit_is_refused():
         Comparison(("name",), ("error",), (Line(("a",), (), (1.0,)),))
 
 
-def test_a_verdict_says_first_what_failed():
-    held, failed = Check(True, "memory fell by 40%"), Check(False, "the error rose by 9%")
-    assert Verdict((held,)).sentence == "Confirmed at this scale: memory fell by 40%."
-    assert Verdict((held, failed)).status == "not confirmed"
-    assert (
-        Verdict((held, failed)).sentence
-        == "Not confirmed at this scale: the error rose by 9% (what held: memory fell by 40%)."
+def test_a_verdict_says_first_what_was_refuted():
+    held, refuted = Outcome.of(True, "memory fell by 40%"), Outcome.of(False, "the error rose by 9%")
+    parts = tuple(JudgedPart("a part", "9%", line, outcome) for line, outcome in ((7, held), (None, refuted)))
+    verdict = Verdict(parts)
+    assert verdict.status == "in part"
+    assert verdict.sentence == (
+        "Refuted (1 of 2 parts): the error rose by 9%. Confirmed (1 of 2 parts): memory fell by 40%."
     )
-    assert Verdict((), "no GPU").sentence == "Not measured at this scale: no GPU."
+    assert [part.where for part in parts] == ["9%, line 7", "9%"]
+    with pytest.raises(ValueError, match="unknown status 'good'"):
+        Outcome("good", "all is well")
 
 
 def test_values_as_text():

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halfwave.numerics import FORMATS, get_format, round_to
+from halfwave.numerics import FORMATS, Format, get_format, round_to
 
 HELD_BY_TORCH = ["fp64", "fp32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"]
 
@@ -110,3 +110,11 @@ def test_bad_names_and_integers_raise():
         get_format("fp12")
     with pytest.raises(ValueError, match="floating-point"):
         round_to(torch.tensor([1]), "fp16")
+
+
+def test_a_clipped_format_holds_its_largest_number_instead_of_infinity():
+    clipped = Format("fp8_e5m2_made_up", 3, -14, 57344.0, "clip", None)
+    x = torch.tensor([1e6, -torch.inf, 1.1, 57345.0, 3e-5])
+    found = round_to(x, clipped)
+    assert found[:2].tolist() == [57344.0, -57344.0]
+    assert torch.equal(found[2:], round_to(x[2:].clamp(-57344.0, 57344.0), "fp8_e5m2"))

@@ -16,13 +16,14 @@ import halfwave as hw
 from halfwave.data import Generator, generate, register_generator
 from halfwave.data.generator import sample_rng
 from halfwave.domains import Domain, Torus
+from halfwave.experiments.claims import Part
 from halfwave.experiments.experiment import Experiment, Measure
 from halfwave.experiments.registry import experiment_names, get_experiment, register_experiment
 from halfwave.experiments.runner import run, summarise
 from halfwave.models import register_model
 from halfwave.numerics import ieee_format, register_format, round_to
 from halfwave.recipes import Recipe, get_recipe, register_recipe
-from halfwave.report.summary import Check, Comparison, Line, Summary, Verdict
+from halfwave.report import Comparison, Exhibit, Line, Outcome
 from halfwave.training import TrainConfig, train
 
 
@@ -113,13 +114,12 @@ def test_an_experiment_runs_by_its_name(tmp_path: Path) -> None:
             source="nowhere",
             question="Is a square larger than its side?",
             claim="It is.",
+            parts=(Part("it is", check=lambda rows: Outcome.of(all(r["area"] > r["side"] for r in rows), "larger")),),
             measures=(Measure("area", "side times side"),),
             configurations=lambda scale: [_Toy(2), _Toy(3)],
             measure=lambda configuration, lab: [{"area": configuration.side**2}],
-            summarise=lambda rows: Summary(
+            exhibit=lambda rows: Exhibit(
                 Comparison(("side",), ("area",), tuple(Line((str(r["side"]),), (None,), (r["area"],)) for r in rows)),
-                (),
-                Verdict((Check(all(r["area"] > r["side"] for r in rows), "larger"),)),
             ),
         )
     )
@@ -127,7 +127,7 @@ def test_an_experiment_runs_by_its_name(tmp_path: Path) -> None:
     assert experiment_names()[-1] == "toy-experiment"
     results = run(experiment, "smoke", tmp_path)
     assert [row["area"] for row in results.all_rows] == [4, 9]
-    assert summarise(results).verdict.checks[0].holds
+    assert summarise(results).verdict.status == "confirmed"
 
 
 def test_an_option_is_one_field_of_the_config() -> None:

@@ -3,7 +3,8 @@
 import math
 
 from halfwave.report.evidence import Evidence, Finding
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report.summary import Comparison, Exhibit, Line, Panel, Series, Summary
+from halfwave.report.verdict import JudgedPart, Outcome, Verdict
 
 METHODS = ("full", "amp", "half", "mixed")
 DATASETS = ("Navier-Stokes", "Darcy flow", "spherical SWE", "Shape-Net Car", "Ahmed body")
@@ -64,15 +65,20 @@ def finding(name, status, summary=None, problem=""):
 
 
 def evidence():
-    held, failed = Check(True, "memory fell by 40%"), Check(False, "the error rose by 9%")
-    whole = Summary(comparison(), panels(), Verdict((held,)), ("A note with <b> and | in it.",))
+    held, failed = Outcome.of(True, "memory fell by 40%"), Outcome.of(False, "the error rose by 9%")
+    untestable = Outcome("not testable here", "it is fast (no such hardware)")
+    whole = Exhibit(comparison(), panels(), ("A note with <b> and | in it.",))
     return Evidence(
         "small",
         (
-            finding("overview", "confirmed", whole),
-            finding("memory", "not confirmed", Summary(comparison(), (), Verdict((held, failed)))),
-            finding("tf32", "not measured", Summary(comparison(), (), Verdict((), "no such hardware"))),
+            finding("overview", "confirmed", Summary(whole, verdict(held))),
+            finding("memory", "in part", Summary(Exhibit(comparison()), verdict(held, failed))),
+            finding("tf32", "not testable here", Summary(Exhibit(comparison()), verdict(untestable))),
             finding("unet", "changed by hand", problem="results/small/unet.csv was changed by hand at 'seed=1'."),
             finding("peer", "missing", problem="There is no result at this scale."),
         ),
     )
+
+
+def verdict(*outcomes):
+    return Verdict(tuple(JudgedPart(f"part <{i}>", "50%", 145, outcome) for i, outcome in enumerate(outcomes)))

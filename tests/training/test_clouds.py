@@ -203,3 +203,23 @@ def test_a_points_file_is_not_a_grid_and_the_reverse(clouds_file, data_file):
         open_dataset(clouds_file)
     with pytest.raises(InputError, match="holds fields on a grid; point clouds are expected"):
         open_point_dataset(data_file)
+
+
+def test_a_pressure_in_units_of_the_wind_does_not_depend_on_it(settings, clouds_file, tmp_path):
+    """Trained on p/V^2, the answer at twice the wind is four times that at the first, exactly; the file keeps it."""
+    scaled = settings.model_copy(update={"features": (), "speed": "velocity"})
+    result = train(scaled, tmp_path / "run", quiet=True)
+    operator = load(tmp_path / "run" / "model.safetensors")
+    sample = open_point_dataset(clouds_file).test[0]
+    double = PointSample(
+        sample.points, sample.normals, sample.areas, sample.pressure, sample.parameters * torch.tensor([1.0, 2.0])
+    )
+    with torch.no_grad():
+        slow, fast = (operator(operator.encoder.collate([body])) for body in (sample, double))
+    assert torch.equal(fast, 4 * slow)
+    train_split = open_point_dataset(clouds_file).train
+    mean = torch.cat([s.pressure / s.parameters[1] ** 2 for s in train_split]).mean()
+    torch.testing.assert_close(operator.y_normalizer.mean[0], mean, rtol=1e-5, atol=1e-6)
+    assert result.l2 is not None
+    with pytest.raises(InputError, match="has no parameter 'wind'"):
+        train(scaled.model_copy(update={"speed": "wind"}), tmp_path / "other", quiet=True)

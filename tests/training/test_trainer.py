@@ -65,12 +65,12 @@ def test_the_run_directory_has_the_figures_that_others_read(run):
     _, run_dir, _ = run
     columns = (
         "epoch,step,phase,policy,train_loss,test_l2,test_h1,learning_rate,loss_scale,skipped_steps,seconds,"
-        "samples_per_second,peak_memory_bytes,activation_bytes,allocator_peak_bytes,zero_targets"
+        "samples_per_second,peak_memory_bytes,activation_bytes,allocator_peak_bytes,zero_targets,test_l2_full,test_h1_full"
     )
     assert (run_dir / "metrics.csv").read_text().splitlines()[0] == columns
     assert list(json.loads((run_dir / "summary.json").read_text())) == [
         "status", "epochs", "l2", "h1", "train_loss", "samples_per_second", "peak_memory_bytes", "activation_bytes",
-        "resolutions", "zero_targets",
+        "resolutions", "zero_targets", "l2_full", "h1_full",
     ]  # fmt: skip
 
 

@@ -1,10 +1,12 @@
-"""`halfwave evaluate RUN`: errors of a trained operator on any file, at any resolution."""
+"""`halfwave evaluate RUN`: errors of a trained operator on any file, at any resolution, as trained and in full."""
 
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from torch import nn
 from tyro.conf import Positional
@@ -14,7 +16,7 @@ from halfwave.data import PointDataset, ReadOptions, open_any
 from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
 from halfwave.measure import keep_freed_blocks
-from halfwave.models import set_precision
+from halfwave.models import computing_in, set_precision
 from halfwave.precision import PRECISIONS, Policy
 from halfwave.tables import build_table
 from halfwave.training import AnyDataset, CloudSamples, Samples, evaluate, load, open_data, read_config, read_extra
@@ -22,7 +24,10 @@ from halfwave.training import AnyDataset, CloudSamples, Samples, evaluate, load,
 
 @dataclass
 class Evaluate:
-    """Relative L2 and H1 errors of a trained operator; of point clouds L2 alone."""
+    """Relative L2 and H1 errors of a trained operator, as trained and in full.
+
+    Of point clouds L2 alone.
+    """
 
     run_path: Positional[Path]
     """Run directory, or a model file."""
@@ -35,7 +40,7 @@ class Evaluate:
     domain: str | None = None
     """Domain of a file that declares none (torus, box, box-cells, sphere, ...); by default that of the run's data."""
     precision: str | None = None
-    """Evaluate under another policy: full, amp, half, mixed, double."""
+    """Evaluate under one policy alone: full, amp, half, mixed, stream, double."""
     batch_size: int = 8
     """Samples at a time."""
     json: bool = False
@@ -52,12 +57,20 @@ class Evaluate:
             set_precision(model, Policy.named(self.precision))
         dataset = self._open()
         split, grid = self._split(model, dataset)
-        found = evaluate(model, split, batch_size=self.batch_size, resolution=self.resolution)
-        known = {"data": str(dataset.path), "grid": grid, "samples": dataset.n_test}
-        errors = {"l2": None, "h1": None, "zero_targets": 0, **found}  # H1 is not defined everywhere
-        self._print({**known, **errors, "domain": dataset.placement.to_dict()})
+        policy = _policy_of(model)
+        errors = self._errors(model, split)
+        with computing_in(model, "full") if self.precision is None and not policy.is_wide else nullcontext():
+            in_full = self._errors(model, split) if self.precision is None else {}
+        known = {"data": str(dataset.path), "grid": grid, "samples": dataset.n_test, "precision": policy.name}
+        beside = {f"{name}_full": in_full[name] for name in ("l2", "h1") if in_full}
+        self._print({**known, **errors, **beside, "domain": dataset.placement.to_dict()})
         if not self.json:
             self._remark(dataset, int(errors["zero_targets"] or 0))
+
+    def _errors(self, model: nn.Module, split: Samples) -> dict[str, float | None]:
+        """H1 is not defined everywhere."""
+        found = evaluate(model, split, batch_size=self.batch_size, resolution=self.resolution)
+        return {"l2": None, "h1": None, "zero_targets": 0, **found}
 
     def _open(self) -> AnyDataset:
         """The file given, or the run's own data, read as in the run unless another grid is asked for."""
@@ -115,9 +128,20 @@ class Evaluate:
         if self.json:
             print(json.dumps(values))
             return
-        errors = ["-" if values[name] is None else f"{values[name]:.5f}" for name in ("l2", "h1")]
-        row = [str(values["grid"]), str(values["samples"]), *errors]
-        results_console().print(build_table(str(values["data"]), ["grid"], ["samples", "L2", "H1"], [row]))
+        rows = [self._row(values, str(values["precision"]), "")]
+        if "l2_full" in values and values["precision"] not in ("full", "double"):
+            rows.append(self._row(values, "full", "_full"))
+        heads = ["samples", "L2", "H1"]
+        results_console().print(build_table(str(values["data"]), ["grid", "precision"], heads, rows))
+
+    def _row(self, values: dict[str, object], precision: str, suffix: str) -> list[str]:
+        errors = [values[f"{name}{suffix}"] for name in ("l2", "h1")]
+        texts = ["-" if error is None else f"{error:.5f}" for error in errors]
+        return [str(values["grid"]), precision, str(values["samples"]), *texts]
+
+
+def _policy_of(model: nn.Module) -> Policy:
+    return cast(Policy, getattr(model, "model", model).policy)
 
 
 def check_fits(model: object, channels: int, axes: int, path: Path) -> None:

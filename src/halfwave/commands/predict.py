@@ -15,13 +15,19 @@ from halfwave.data import CloudWriter, FieldWriter, open_clouds, open_fields
 from halfwave.display import progress_of
 from halfwave.errors import UsageError
 from halfwave.files import check_no_input
-from halfwave.models import unpack_points
+from halfwave.models import set_precision, unpack_points
+from halfwave.precision import PRECISIONS, Policy
 from halfwave.training import CloudEncoder, load
+
+TRAINED = "trained"
 
 
 @dataclass
 class Predict:
-    """Apply a trained operator to the fields or the point clouds of a file."""
+    """Apply a trained operator to the fields or the point clouds of a file.
+
+    In full precision, unless told otherwise.
+    """
 
     run_path: Positional[Path]
     """Run directory, or a model file."""
@@ -29,15 +35,22 @@ class Predict:
     """HDF5 with a dataset x, or test/x; or .npy; N x C x grid. Clouds: HDF5 with points, or meshes."""
     output: Positional[Path]
     """.h5 (dataset y; of clouds pressure, points, offsets) or .npy."""
+    precision: str = "full"
+    """What it computes in: full, trained (what it was trained in), amp, half, mixed, stream, double."""
     batch_size: int = 8
     """Samples at a time."""
 
     def run(self) -> None:
+        if self.precision not in (*PRECISIONS, TRAINED):
+            accepted = ", ".join((*PRECISIONS, TRAINED))
+            raise UsageError(f"unknown precision {self.precision!r}: expected one of {accepted}")
         if self.batch_size < 1:
             raise UsageError(f"--batch-size must be at least 1, got {self.batch_size}")
         file = find_model_file(self.run_path)
         check_no_input(self.output, self.input, file)
         model = load(file)
+        if self.precision != TRAINED:
+            set_precision(model, Policy.named(self.precision))
         encoder = getattr(model, "encoder", None)
         if encoder is not None:
             self._predict_clouds(model, encoder)

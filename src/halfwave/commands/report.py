@@ -28,7 +28,7 @@ class Report:
     """Gathers results into one HTML page, Markdown with plots, and one CSV."""
 
     scale: str = ""
-    """smoke, small or paper; without it the largest that has results."""
+    """smoke, small, medium or paper; without it the largest that has results."""
     results: Path = Path("results")
     """Where `halfwave reproduce` put them."""
     out: Path | None = None
@@ -72,6 +72,6 @@ def _show(evidence: Evidence, files: EvidenceFiles) -> None:
     console = results_console()
     rows = [(finding.name, f"{SIGNS[finding.status]} {finding.status}") for finding in evidence.findings]
     console.print(build_table(f"results at scale {evidence.scale}", ["experiment", "verdict"], [], rows))
-    console.print(", ".join(f"{count} {status}" for status, count in evidence.counts.items()))
+    console.print(", ".join(f"{count} {status}" for status, count in evidence.counts.items()), soft_wrap=True)
     written = f"page: {files.page}, text: {files.markdown}, table: {files.table}, plots: {files.plots}"
     console.print(written, soft_wrap=True, markup=False)

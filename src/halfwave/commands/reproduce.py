@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, results_console
 from halfwave.display import progress_of
-from halfwave.errors import InputError
+from halfwave.errors import InputError, UsageError
 from halfwave.experiments import (
     SCALES,
     Experiment,
@@ -26,7 +26,7 @@ from halfwave.experiments import (
     summarise,
 )
 from halfwave.measure import keep_freed_blocks
-from halfwave.report import Summary, text_of
+from halfwave.report import SIGNS, Summary, text_of
 from halfwave.tables import build_table
 
 ALL = "all"
@@ -37,12 +37,14 @@ class Reproduce:
     """Measures the tables and figures of the paper; without a name, lists them.
 
     What OUT/SCALE/NAME.csv holds is not measured again: a stopped run goes on.
+    Start it as often as there are cores: processes share the work row by row.
     """
 
     name: Positional[str] = ""
     """An experiment, or all."""
     scale: str = "smoke"
-    """smoke (seconds), small (minutes on two cores) or paper (the full setting, for a GPU)."""
+    """smoke (seconds), small (minutes on two cores), medium (errors at which rounding shows: hours) or paper (for a
+    GPU)."""
     out: Path = Path("results")
     """Where results go."""
 
@@ -52,21 +54,33 @@ class Reproduce:
             results_console().print(self._list())
             return
         keep_freed_blocks()
-        names = experiment_names() if self.name == ALL else [self.name]
-        experiments = as_usage(lambda: [get_experiment(name) for name in names])
+        experiments = self._experiments(scale)
         if scale == "paper":
             log_console().print(str(plan_trainings(experiments, scale)), soft_wrap=True, markup=False)
-        failed = [experiment.name for experiment in experiments if not self._reproduce(experiment, scale)]
+        failed = [experiment.name for experiment in experiments if not self._reproduce(experiment, scale, wait=False)]
+        # What other processes were measuring in the first pass.
+        failed += [e.name for e in experiments if e.name not in failed and not self._reproduce(e, scale, wait=True)]
         if failed:
-            raise InputError(f"{len(failed)} of {len(names)} experiments failed: {', '.join(failed)}")
+            raise InputError(f"{len(failed)} of {len(experiments)} experiments failed: {', '.join(failed)}")
 
-    def _reproduce(self, experiment: Experiment, scale: Scale) -> bool:
-        """Run one and print what it says; False after a failure, which must not stop the others."""
+    def _experiments(self, scale: Scale) -> list[Experiment]:
+        names = experiment_names() if self.name == ALL else [self.name]
+        found = as_usage(lambda: [get_experiment(name) for name in names])
+        if self.name != ALL and scale not in found[0].scales:
+            raise UsageError(f"{self.name} has no scale {scale!r}: expected one of {', '.join(found[0].scales)}")
+        chosen = [experiment for experiment in found if scale in experiment.scales]
+        for experiment in chosen:  # digests are of the code as it is now: files may change under a run of hours
+            log_console().print(f"{experiment.name}: code {experiment.code}", soft_wrap=True, markup=False)
+        return chosen
+
+    def _reproduce(self, experiment: Experiment, scale: Scale, wait: bool) -> bool:
+        """Run one and, once it is whole, print what it says; False after a failure, which must not stop the others."""
         log = log_console()
         try:
             with progress_of(f"{experiment.name} ({scale})", log) as progress:
-                results = run(experiment, scale, self.out, progress=progress, say=_say)
-            _show(results, summarise(results))
+                results = run(experiment, scale, self.out, progress=progress, say=_say, wait=wait)
+            if wait:
+                _show(results, summarise(results))
             return True
         except Exception as error:
             if self.name != ALL:
@@ -90,6 +104,8 @@ def _say(message: str) -> None:
 
 
 def _state(experiment: Experiment, scale: Scale, directory: Path) -> str:
+    if scale not in experiment.scales:
+        return "-"
     try:
         return read_results(experiment, scale, directory).state
     except InputError as error:
@@ -106,5 +122,9 @@ def _show(results: Results, summary: Summary) -> None:
     if not console.is_terminal:  # a file has no width that a table would have to fit
         console.width = 240
     console.print(table)
-    for sentence in (*summary.notes, summary.verdict.sentence, f"{results.csv}: {results.seconds:.0f} s of measuring"):
+    for note in summary.notes:
+        console.print(note, soft_wrap=True, markup=False)
+    for part in summary.verdict.parts:
+        console.print(f"{SIGNS[part.status]} {part.status}: {part.outcome.clause}", soft_wrap=True, markup=False)
+    for sentence in (f"verdict: {summary.verdict.status}", f"{results.csv}: {results.seconds:.0f} s of measuring"):
         console.print(sentence, soft_wrap=True, markup=False)

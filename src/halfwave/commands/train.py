@@ -16,7 +16,7 @@ from halfwave.files import read_json
 from halfwave.measure import keep_freed_blocks
 from halfwave.numerics import core_count
 from halfwave.recipes import Recipe, get_recipe, recipes
-from halfwave.training import PLANNED, TrainConfig, train, train_seeds
+from halfwave.training import PLANNED, RunResult, TrainConfig, train, train_seeds
 
 # Set by the recipe or by options of the command itself.
 _NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
@@ -60,8 +60,8 @@ class TrainBase:
         if result.status == "interrupted":
             raise KeyboardInterrupt
         results_console().print(
-            f"{out}: {result.status} after {result.epochs} epochs, test L2 {_text(result.l2)}, H1 {_text(result.h1)}, "
-            f"{_text(result.samples_per_second)} samples/s{_left_out(result.zero_targets)}",
+            f"{out}: {result.status} after {result.epochs} epochs, test L2 {_text(result.l2)}, H1 {_text(result.h1)}"
+            f"{_in_full(result)}, {_text(result.samples_per_second)} samples/s{_left_out(result.zero_targets)}",
             soft_wrap=True,
         )
 
@@ -93,6 +93,12 @@ def _report_seeds(out: Path, summary: dict[str, Any]) -> None:
         f"test {name.upper()} {_text(summary[name]['mean'])} +- {_text(summary[name]['std'])}" for name in ("l2", "h1")
     )
     results_console().print(f"{out}: {len(summary['seeds'])} seeds, {figures}", soft_wrap=True)
+
+
+def _in_full(result: RunResult) -> str:
+    """The errors of the same weights in full precision, where training rounded."""
+    errors = f"L2 {_text(result.l2_full)}, H1 {_text(result.h1_full)}"
+    return "" if result.l2_full == result.l2 else f" (in full precision {errors})"
 
 
 def _left_out(zeros: int) -> str:

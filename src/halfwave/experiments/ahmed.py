@@ -1,9 +1,16 @@
-"""ahmed: test error over the epochs of GINO on the Ahmed body, full against mixed precision."""
+"""ahmed: test error over the epochs of GINO on the Ahmed body, full against the paper's method and ours."""
 
 from __future__ import annotations
 
-from halfwave.experiments.experiment import Experiment
-from halfwave.experiments.learning_curves import MEASURES, curves, measure_curve, summarise_curves
+from halfwave.experiments.experiment import SCALES, Experiment
+from halfwave.experiments.learning_curves import (
+    MEASURES,
+    curve_facts,
+    curve_parts,
+    curves,
+    exhibit_curves,
+    measure_curve,
+)
 
 NOTES = ("Ahmed bodies here are generated shapes with the pressure of a panel method, in the paper's format.",)
 
@@ -12,9 +19,12 @@ EXPERIMENT = Experiment(
     source="Figure 'Test L2 error curves for GINO on the Ahmed-body', appendix 'Ahmed-Body CFD Experiment'",
     question="Does mixed precision learn as well as full precision on the largest geometry?",
     claim="Test errors of mixed precision follow full precision's on the Ahmed body too.",
+    parts=curve_parts(("ahmed",), 1158),
     measures=MEASURES,
     configurations=lambda scale: curves(("ahmed",), scale),
     measure=measure_curve,
-    summarise=lambda rows: summarise_curves(rows, NOTES),
+    exhibit=lambda rows: exhibit_curves(rows, NOTES),
     trainings=lambda curve: (curve.training,),
+    facts=curve_facts,
+    scales=SCALES,
 )

@@ -24,7 +24,8 @@ def scales_present(experiments: Iterable[Experiment], directory: str | Path) -> 
 
 def gather(experiments: Sequence[Experiment], scale: Scale, directory: str | Path) -> Evidence:
     """The evidence of a scale. What is not whole, not readable or changed by hand is said and not summarised."""
-    return Evidence(scale, tuple(_finding(experiment, scale, Path(directory)) for experiment in experiments))
+    run_here = [experiment for experiment in experiments if scale in experiment.scales]
+    return Evidence(scale, tuple(_finding(experiment, scale, Path(directory)) for experiment in run_here))
 
 
 def command_for(name: str, scale: Scale, directory: str | Path) -> str:
@@ -56,11 +57,21 @@ def _finding(experiment: Experiment, scale: Scale, directory: Path) -> Finding:
     return finding(
         summary.verdict.status,
         summary=summary,
-        setting=tuple(describe_setting(experiment, scale)),
+        setting=tuple(describe_setting(experiment, results.wanted)),
         machines=tuple(dict.fromkeys(map(describe_machine, _environments(results)))),
         dates=tuple(sorted(entry["date"] for entry in results.record["rows"].values())),
         seconds=results.seconds,
+        remark=_remark(results),
     )
+
+
+def _remark(results: Results) -> str:
+    """Rows that other code has made than stands here now, or a tree that no commit holds."""
+    stale, total = len(results.stale), len(results.wanted)
+    changed = [e for e in _environments(results) if (e.get("git") or {}).get("changed")]
+    texts = [f"{stale} of {total} points were measured by other code than stands here now."] if stale else []
+    texts += ["Measured in a tree with changes that no commit holds."] if changed else []
+    return " ".join(texts)
 
 
 def _edits(results: Results) -> str:
@@ -90,9 +101,9 @@ def describe_machine(environment: Mapping[str, Any]) -> str:
     return "; ".join(str(part) for part in parts)
 
 
-def describe_setting(experiment: Experiment, scale: Scale) -> list[str]:
-    """What a scale of an experiment measures: its points, and the trainings behind them, one line for each problem."""
-    configurations = list(experiment.keyed(scale).values())
+def describe_setting(experiment: Experiment, wanted: Mapping[str, Any]) -> list[str]:
+    """What an experiment measures: its points, and the trainings behind them, one line for each problem."""
+    configurations = list(wanted.values())
     points = _varied([scalars(configuration) for configuration in configurations])
     lines = [f"{len(configurations)} measured points: {points}"]
     problems: dict[str, list[Training]] = {}

@@ -10,12 +10,13 @@ import torch
 
 from halfwave.certificates import observe
 from halfwave.data import Dataset
+from halfwave.experiments.claims import Part
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.overflow import half_training, raw_darcy
 from halfwave.numerics import arithmetic_of, get_format
 from halfwave.recipes import HALF
-from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Comparison, Exhibit, Line, Outcome, Panel, Series
 from halfwave.spectral import FourierTransform
 from halfwave.training import build_engine
 
@@ -81,7 +82,7 @@ def _first_transform(transformed: Transformed, lab: Lab) -> dict[str, Any]:
     }
 
 
-def summarise(rows: list[Row]) -> Summary:
+def exhibit(rows: list[Row]) -> Exhibit:
     lines = tuple(_line(row) for row in rows)
     by_backend = {backend: [row for row in rows if row["backend"] == backend] for backend in BACKENDS}
     sums = [row["largest_sum"] for row in by_backend["fft"]]
@@ -89,7 +90,7 @@ def summarise(rows: list[Row]) -> Summary:
     grids = tuple(row["resolution"] for row in by_backend["fft"])
     limit = get_format(HALF).largest
     errors = tuple(_errors(backend, found) for backend, found in by_backend.items())
-    return Summary(
+    return Exhibit(
         Comparison(
             ("points a side", "backend"),
             ("largest value held", "error of the transform, L2", "training", "train loss of the epoch"),
@@ -110,7 +111,6 @@ def summarise(rows: list[Row]) -> Summary:
             ),
             Panel("error of the first transform where finite", "points a side", "relative L2", errors, xlog=True),
         ),
-        Verdict(_checks(by_backend)),
         (
             "Not in the paper. Darcy flow with its permeability as it is, no stabilizer; one epoch of a few samples, "
             "grids without a train loss in one forward transform only.",
@@ -131,28 +131,41 @@ def _line(row: Row) -> Line:
     return Line((row["resolution"], row["backend"]), (None,) * 4, (held, error, outcome, row["train_loss"]))
 
 
-def _checks(by_backend: Mapping[str, list[Row]]) -> tuple[Check, ...]:
-    failing = {backend: [r["resolution"] for r in found if r["stopped"] or r["transform_error"] is None]
-               for backend, found in by_backend.items()}  # fmt: skip
-    grids = [row["resolution"] for row in by_backend["gemm"]]
-    fft = (
-        f"from {min(failing['fft'])} points a side on" if failing["fft"] else f"on none of the grids up to {max(grids)}"
-    )
-    gemm = f"overflow on {failing['gemm']}" if failing["gemm"] else f"stay finite on every grid up to {max(grids)}"
-    errors = [row["transform_error"] for row in by_backend["gemm"] if row["transform_error"] is not None]
-    growth = errors[-1] / errors[0] if errors else float("inf")
-    return (
-        Check(bool(failing["fft"]), f"the half FFT overflows {fft}"),
-        Check(not failing["gemm"], f"matrix products {gemm}, without a stabilizer"),
-        Check(growth < 2, f"their error on the finest grid is {growth:.2f} times that on the coarsest"),
-    )
+def _failing(rows: list[Row], backend: str) -> list[int]:
+    return [r["resolution"] for r in rows if r["backend"] == backend and (r["stopped"] or r["transform_error"] is None)]
 
 
+def _check_fft(rows: list[Row]) -> Outcome:
+    failing, finest = _failing(rows, "fft"), max(row["resolution"] for row in rows)
+    where = f"from {min(failing)} points a side on" if failing else f"on none of the grids up to {finest}"
+    return Outcome.of(bool(failing), f"the half FFT overflows {where}")
+
+
+def _check_gemm(rows: list[Row]) -> Outcome:
+    failing, finest = _failing(rows, "gemm"), max(row["resolution"] for row in rows)
+    what = f"overflow on {failing}" if failing else f"stay finite on every grid up to {finest}"
+    return Outcome.of(not failing, f"matrix products {what}, without a stabilizer")
+
+
+def _check_error(rows: list[Row]) -> Outcome | None:
+    errors = [r["transform_error"] for r in rows if r["backend"] == "gemm" and r["transform_error"] is not None]
+    if not errors:
+        return None
+    growth = errors[-1] / errors[0]
+    return Outcome.of(growth < 2, f"their error on the finest grid is {growth:.2f} times that on the coarsest")
+
+
+PARTS = (
+    Part("a half FFT without a stabilizer overflows on fine grids", check=_check_fft),
+    Part("matrix products do not, on any grid", check=_check_gemm),
+    Part("their error does not grow with the grid", check=_check_error),
+)
 EXPERIMENT = Experiment(
     name="gemm-stability",
     source="Our own; the paper has FFTs only",
     question="Does half precision need a stabilizer when transforms are matrix products?",
     claim="With 1/N folded into the matrix, half-precision coefficients are means and cannot overflow, on any grid.",
+    parts=PARTS,
     measures=(
         Measure("largest_coefficient", "largest part of a Fourier coefficient of the first block's input, a mean"),
         Measure("largest_sum", "the same times the number of points, which an FFT holds before it divides"),
@@ -162,6 +175,6 @@ EXPERIMENT = Experiment(
     ),
     configurations=configurations,
     measure=measure,
-    summarise=summarise,
+    exhibit=exhibit,
     trainings=lambda transformed: (transformed.training,) if transformed.trains else (),
 )

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
+from halfwave.experiments.claims import NOT_MEASURED, Part, all_of
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.numerics import arithmetic_of, meta_as
+from halfwave.planner import paper_step
 from halfwave.recipes import HALF, PATH_MB, TITLES, paper_setting
-from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Comparison, Exhibit, Line, Outcome, Panel, Series
 from halfwave.spectral import ContractionSettings, FactorizedWeight, Objective, WeightSettings
 from halfwave.training import LiveBytes
+
+POINTS = 5.0  # percentage points to which a printed percentage must be met
 
 
 @dataclass(frozen=True)
@@ -26,10 +31,11 @@ class Contraction:
     modes: int
     channels: int
     rank: float
+    plans_step: bool
 
 
 def configurations(scale: Scale) -> list[Contraction]:
-    """The same at every scale: shapes suffice, so the paper's setting costs nothing."""
+    """The same at every scale: shapes suffice. Whole steps need the neighbours of the points, which take minutes."""
     return [
         Contraction(
             name,
@@ -38,6 +44,7 @@ def configurations(scale: Scale) -> list[Contraction]:
             paper_setting(name, "fno_n_modes")[0],
             paper_setting(name, "fno_hidden_channels"),
             paper_setting(name, "fno_rank"),
+            scale != "smoke",
         )
         for name in PATH_MB
         for factorization in ("tucker", "tt", "cp")
@@ -51,7 +58,15 @@ def measure(configuration: Contraction, lab: Lab) -> list[dict[str, Any]]:
     Shapes suffice for both, so no memory is needed.
     """
     with meta_as("cuda"):
-        return [_measure(configuration)]
+        found = _measure(configuration)
+    return [{**found, "step_bytes": _step_bytes(configuration)}]
+
+
+def _step_bytes(configuration: Contraction) -> int | None:
+    """A whole training step of GINO, as `halfwave plan --paper` has it; None where it is not planned."""
+    if not configuration.plans_step or configuration.factorization != "tucker":
+        return None
+    return paper_step(configuration.problem, configuration.objective)
 
 
 def _measure(configuration: Contraction) -> dict[str, Any]:
@@ -76,7 +91,7 @@ def _measure(configuration: Contraction) -> dict[str, Any]:
     }
 
 
-def summarise(rows: list[Row]) -> Summary:
+def exhibit(rows: list[Row]) -> Exhibit:
     found = {(row["problem"], row["factorization"], row["objective"]): row for row in rows}
     pairs = [(problem, factorization) for problem, factorization, objective in found if objective == "memory"]
     lines = tuple(_line(found, *pair) for pair in pairs)
@@ -86,17 +101,25 @@ def summarise(rows: list[Row]) -> Summary:
         for label, objective in (("memory-greedy", "memory"), ("fewest operations", "flops"))
     )
     others = [_clause(found, problem, f, "counted") for problem in PATH_MB for f in ("tt", "cp")]
-    return Summary(
+    return Exhibit(
         Comparison(
             ("dataset", "weights"),
-            ("greedy, MB", "default, MB", "reduction, %", "counted reduction, %", "operations, greedy / default"),
+            (
+                "greedy, MB",
+                "default, MB",
+                "reduction, %",
+                "counted reduction, %",
+                "operations, greedy / default",
+                "whole step, greedy, MB",
+                "whole step, default, MB",
+            ),
             lines,
         ),
         (Panel("peak of one contraction", "", "MB", bars, ylog=True),),
-        Verdict(tuple(_check(found, problem, kind) for problem in PATH_MB for kind in ("planned", "counted"))),
         (
-            "The paper's figures are of the whole training, ours of one contraction in half precision: operands, "
-            "result and intermediates as planned, and as counted, temporaries of the kernels included.",
+            "The paper's figures are of the whole training, beside which stand whole steps as planned by `halfwave "
+            "plan --paper`; the others are of one contraction in half precision: operands, result and intermediates as "
+            "planned, and as counted, temporaries of the kernels included.",
             f"With other weights than GINO's: {'; '.join(others)}.",
         ),
     )
@@ -104,16 +127,16 @@ def summarise(rows: list[Row]) -> Summary:
 
 def _line(found: dict[Any, Row], problem: str, factorization: str) -> Line:
     greedy, default = (found[problem, factorization, objective] for objective in ("memory", "flops"))
-    paper: tuple[float | None, ...] = (None,) * 5
+    paper: tuple[float | None, ...] = (None,) * 7
     if factorization == "tucker":
-        low, high = PATH_MB[problem]
-        paper = (low, high, 100 * (1 - low / high), None, None)
+        paper = (None,) * 5 + PATH_MB[problem]
     ours = (
         greedy["planned_peak_bytes"] / 1e6,
         default["planned_peak_bytes"] / 1e6,
         _reduction(found, problem, factorization, "planned"),
         _reduction(found, problem, factorization, "counted"),
         greedy["flops"] / default["flops"],
+        *(None if row["step_bytes"] is None else row["step_bytes"] / 1e6 for row in (greedy, default)),
     )
     return Line((TITLES[problem], factorization), paper, ours)
 
@@ -129,22 +152,52 @@ def _clause(found: dict[Any, Row], problem: str, factorization: str, kind: str) 
     return f"{kind} peak of {TITLES[problem]} ({factorization}) {change}"
 
 
-def _check(found: dict[Any, Row], problem: str, kind: str) -> Check:
-    return Check(_reduction(found, problem, "tucker", kind) > 0, _clause(found, problem, "tucker", kind))
+def _by_key(rows: list[Row]) -> dict[Any, Row]:
+    return {(row["problem"], row["factorization"], row["objective"]): row for row in rows}
 
 
+def _check_step(problem: str, rows: list[Row]) -> Outcome | None:
+    """The percentage that the paper prints for a training, met to `POINTS` percentage points."""
+    found = _by_key(rows)
+    greedy, default = (found[problem, "tucker", o]["step_bytes"] for o in ("memory", "flops"))
+    if greedy is None or default is None:
+        return None
+    low, high = PATH_MB[problem]
+    ours, paper = 100 * (1 - greedy / default), 100 * (1 - low / high)
+    clause = f"{TITLES[problem]}: {ours:.1f}% less in a whole step, as planned, against {paper:.1f}%"
+    return Outcome.of(abs(ours - paper) <= POINTS, clause)
+
+
+def _check_one(problem: str, rows: list[Row]) -> Outcome:
+    found = _by_key(rows)
+    return (
+        all_of(
+            Outcome.of(_reduction(found, problem, "tucker", kind) > 0, _clause(found, problem, "tucker", kind))
+            for kind in ("planned", "counted")
+        )
+        or NOT_MEASURED
+    )
+
+
+PARTS = (
+    Part("the memory-greedy path saves 8.7% on Shape-Net Car", "8.72%", 1529, partial(_check_step, "car")),
+    Part("the memory-greedy path saves 11.9% on Ahmed body", "11.91%", 1530, partial(_check_step, "ahmed")),
+    *(Part(f"it saves memory in one contraction of {TITLES[n]}", check=partial(_check_one, n)) for n in PATH_MB),
+)
 EXPERIMENT = Experiment(
     name="greedy-path",
     source="Table 'FLOP-optimal path vs. memory-greedy path'",
     question="How much memory does a contraction order chosen for memory save on 3-D problems?",
     claim="On memory-consuming 3-D datasets the memory-greedy path saves up to 12% of the memory.",
+    parts=PARTS,
     measures=(
         Measure("planned_peak_bytes", "operands, result and live intermediates, as planned"),
         Measure("counted_peak_bytes", "live storages while it runs, each once"),
         Measure("largest_intermediate_bytes", "of the plan"),
         Measure("flops", "real operations of the plan"),
+        Measure("step_bytes", "a whole training step of the paper's model, planned; Tucker weights only"),
     ),
     configurations=configurations,
     measure=measure,
-    summarise=summarise,
+    exhibit=exhibit,
 )

@@ -1,4 +1,4 @@
-"""Every table and figure of the paper by name, in the paper's order, and two of our own at the end."""
+"""Every table and figure of the paper by name, in the paper's order, and those of our own at the end."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ NAMES = (
     "half-weights",
     "gemm-stability",
     "peer",
+    "precision-swap",
+    "cost-of-half",
+    "train-in-half",
+    "gradient-underflow",
 )
 EXPERIMENTS = {name: f"halfwave.experiments.{name.replace('-', '_')}" for name in NAMES}
 """Name to module; a module is imported when its experiment is asked for, and holds it as EXPERIMENT."""

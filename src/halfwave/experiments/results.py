@@ -46,10 +46,31 @@ class Results:
         return self.folder / f"{self.experiment.name}.json"
 
     @property
+    def wanted(self) -> dict[str, Any]:
+        """The configurations that this result is to have, those that its rows so far ask for included."""
+        return self._wanted(self.all_rows)
+
+    def _wanted(self, rows: list[Row]) -> dict[str, Any]:
+        # Rows of an older form of the experiment have other columns, and nothing to ask for.
+        columns = {measure.name for measure in self.experiment.measures}
+        return self.experiment.keyed(self.scale, [row for row in rows if columns <= row.keys()])
+
+    @property
     def missing(self) -> list[str]:
-        """Keys still to be measured: no rows, rows changed by hand, or rows of other settings or an older version."""
-        keyed = self.experiment.keyed(self.scale)
-        return [key for key, configuration in keyed.items() if not self._is_done(key, configuration)]
+        """Keys without rows, with rows changed by hand, or with rows of other settings."""
+        return [key for key, configuration in self.wanted.items() if not self._is_done(key, configuration)]
+
+    @property
+    def stale(self) -> list[str]:
+        """Keys whose rows were measured by other code than this."""
+        known, code = self.record.get("rows", {}), self.experiment.code
+        return [key for key, c in self.wanted.items() if self._is_done(key, c) and known[key].get("code") != code]
+
+    @property
+    def to_measure(self) -> list[str]:
+        """What a run measures: all that is missing or stale, in the order of the experiment."""
+        due = {*self.missing, *self.stale}
+        return [key for key in self.wanted if key in due]
 
     def _is_done(self, key: str, configuration: Any) -> bool:
         known = self.record.get("rows", {}).get(key, {})
@@ -63,8 +84,9 @@ class Results:
             return "not run"
         if self.edited:
             return f"changed by hand: {self.edited[0]}" + (", ..." if len(self.edited) > 1 else "")
-        missing, total = len(self.missing), len(self.experiment.keyed(self.scale))
-        return "done" if not missing else f"{total - missing} of {total}"
+        missing, stale, total = len(self.missing), len(self.stale), len(self.wanted)
+        done = "done" if not missing else f"{total - missing} of {total}"
+        return f"{done}, {stale} stale" if stale else done
 
     @property
     def all_rows(self) -> list[Row]:
@@ -78,21 +100,23 @@ class Results:
 
     def drop_untrusted(self) -> None:
         """Forget rows that were changed by hand, and those of configurations that the experiment has no more."""
-        wanted = self.experiment.keyed(self.scale)
+        trusted = [row for key, rows in self.rows.items() if key not in self.edited for row in rows]
+        wanted = self._wanted(trusted)
         self.rows = {key: rows for key, rows in self.rows.items() if key in wanted and key not in self.edited}
         self.edited = []
 
     def add(self, key: str, configuration: Any, rows: Sequence[Row], seconds: float) -> None:
         """Put the rows of one configuration into the files, in the place that the experiment gives it."""
         self.drop_untrusted()
-        found = self.rows | {key: list(rows)}
-        self.rows = {k: found[k] for k in self.experiment.keyed(self.scale) if k in found}
+        self.rows[key] = list(rows)
+        self.rows = {k: self.rows[k] for k in self.wanted if k in self.rows}
         environment = _environment()
         environments = self.record.get("environments", [])
         if environment not in environments:
             environments = [*environments, environment]
         entry = {
             "configuration": self.experiment.digest(configuration),
+            "code": self.experiment.code,
             "sha256": _digest([_texts(row) for row in rows]),
             "seconds": round(seconds, 3),
             "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),

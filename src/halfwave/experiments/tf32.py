@@ -10,17 +10,19 @@ import statistics
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
+from halfwave.experiments.claims import Part
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.plan import count_step
 from halfwave.models import FNO, set_precision
 from halfwave.precision import Policy
 from halfwave.recipes import HALF, TITLES, problem
-from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import UNTESTABLE, Comparison, Exhibit, Line, Outcome, Panel, Series
 
 # Seconds per epoch on an A100.
 PAPER = {
@@ -111,7 +113,7 @@ def _emulated_error(method: str) -> float:
     return float((rounded - exact).norm() / exact.norm())
 
 
-def summarise(rows: list[Row]) -> Summary:
+def exhibit(rows: list[Row]) -> Exhibit:
     found = {(row["problem"], row["method"]): row for row in rows}
     lines = tuple(
         Line(
@@ -128,16 +130,13 @@ def summarise(rows: list[Row]) -> Summary:
         Series(method, names, tuple(found[name, method][column] for name in PROBLEMS), "bars") for method in METHODS
     )
     paper = Series("paper, full with tf32", names, tuple(PAPER[name, "full with tf32"] for name in PROBLEMS), "points")
-    return Summary(
+    return Exhibit(
         Comparison(
             ("dataset", "method"),
             ("seconds per epoch", "planned for an A100, s", "error, emulated"),
             lines,
         ),
         (Panel(f"an epoch, {'measured' if measured else 'planned for an A100'}", "", "s", (*bars, paper)),),
-        Verdict(tuple(_check(found, name) for name in PROBLEMS), _reason(rows))
-        if measured
-        else Verdict((), _reason(rows)),
         (
             "Planned times are lower bounds: products at the peak rates of Nvidia's data sheet, every byte moved once; "
             "no transform or kernel reaches them.",
@@ -147,16 +146,18 @@ def summarise(rows: list[Row]) -> Summary:
     )
 
 
-def _check(found: Mapping[tuple[str, str], Row], problem: str) -> Check:
-    tf32, mixed = (found[problem, method]["measured_seconds"] for method in METHODS)
+def _check(name: str, rows: list[Row]) -> Outcome:
+    found = {row["method"]: row for row in rows if row["problem"] == name}
+    tf32, mixed = (found[method]["measured_seconds"] for method in METHODS)
+    if tf32 is None or mixed is None:
+        return Outcome(UNTESTABLE, f"{TITLES[name]}: {_planned_words(rows)}")
     change = 100 * (1 - mixed / tf32)
     side = "less" if change > 0 else "more"
-    return Check(
-        change > 0, f"{TITLES[problem]}: an epoch in mixed precision takes {abs(change):.1f}% {side} than in tf32"
-    )
+    clause = f"{TITLES[name]}: an epoch in mixed precision takes {abs(change):.1f}% {side} than in tf32"
+    return Outcome.of(change > 0, clause)
 
 
-def _reason(rows: list[Row]) -> str:
+def _planned_words(rows: list[Row]) -> str:
     tf32, mixed = (
         statistics.fmean(row["planned_seconds"] for row in rows if row["method"] == method) for method in METHODS
     )
@@ -166,11 +167,26 @@ def _reason(rows: list[Row]) -> str:
     )
 
 
+PARTS = (
+    Part(
+        "on an A100 an epoch of Navier-Stokes takes less time mixed than with tf32",
+        "53.72 against 57.44 s",
+        1442,
+        partial(_check, "navier-stokes"),
+    ),
+    Part(
+        "on an A100 an epoch of Darcy flow takes less time mixed than with tf32",
+        "13.52 against 14.12 s",
+        1442,
+        partial(_check, "darcy"),
+    ),
+)
 EXPERIMENT = Experiment(
     name="tf32",
     source="Table 'Training time per epoch on a Nvidia A100 GPU'",
     question="Is mixed precision still faster where the GPU multiplies fp32 as tf32?",
     claim="On an A100 an epoch in mixed precision takes 6% (Navier-Stokes) and 4% (Darcy) less time than in tf32.",
+    parts=PARTS,
     measures=(
         Measure("measured_seconds", "seconds per epoch on this machine; empty without tf32", timing=True),
         Measure("planned_seconds", "lower bound for an A100, from operations and bytes"),
@@ -178,5 +194,5 @@ EXPERIMENT = Experiment(
     ),
     configurations=configurations,
     measure=measure,
-    summarise=summarise,
+    exhibit=exhibit,
 )

@@ -8,14 +8,16 @@ from typing import Any
 
 import torch
 
+from halfwave.experiments.claims import NEEDS_GPU, Part
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
-from halfwave.experiments.methods import LABELS, select
+from halfwave.experiments.methods import select
 from halfwave.numerics import arithmetic_of
 from halfwave.recipes import TITLES, Recipe, problem
-from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
+from halfwave.report import Comparison, Exhibit, Line, Outcome, Panel, Series
 
-METHODS = ("full", "amp", "half", "mixed")
+LABELS = {"full": "full", "amp": "AMP", "half": "half-precision FNO", "mixed": "mixed (ours)"}
+METHODS = tuple(LABELS)
 FORMATS = ("fp16", "bf16")
 # Mixed against full, and against AMP: the best over three GPUs ("up to 1.58X", "over 1.3X", ...).
 PAPER = {"navier-stokes": (1.58, 1.3), "shallow-water": (1.33, 1.2)}
@@ -62,18 +64,15 @@ def measure(race: Race, lab: Lab) -> list[dict[str, Any]]:
     ]
 
 
-def summarise(rows: list[Row]) -> Summary:
+def exhibit(rows: list[Row]) -> Exhibit:
     races = tuple(dict.fromkeys((row["problem"], row["dtype"]) for row in rows))
-    native = [race for race in races if _arithmetic(rows, *race) == "native"]
-    checks = tuple(check for race in native for check in _checks(rows, *race))
-    return Summary(
+    return Exhibit(
         Comparison(
             ("dataset", "half format", "products", "method"),
             ("samples per second", "against full", "against AMP", "memory, MB"),
             tuple(_line(rows, *race, method) for race in races for method in METHODS),
         ),
         tuple(_panel(rows, name, races) for name in dict.fromkeys(name for name, _ in races)),
-        Verdict(checks, "" if checks else _reason(rows, races)),
         (
             "Products: native where the processor multiplies the format; wide where it stores it and widens each "
             "operand to fp32, which computes the same and takes longer.",
@@ -98,14 +97,15 @@ def _ratio(rows: list[Row], name: str, dtype: str, method: str, against: str) ->
     return float(own / other)
 
 
-def _checks(rows: list[Row], name: str, dtype: str) -> tuple[Check, ...]:
-    ratio = _ratio(rows, name, dtype, "mixed", "full")
-    return (Check(ratio > 1, f"on {TITLES[name]} mixed in {dtype} trains {ratio:.2f} times as fast as full"),)
-
-
-def _reason(rows: list[Row], races: tuple[tuple[str, str], ...]) -> str:
-    ratios = [f"{_ratio(rows, *race, 'mixed', 'full'):.2f}x on {TITLES[race[0]]} in {race[1]}" for race in races]
-    return f"this processor multiplies no half format, so that mixed has full's products and more ({', '.join(ratios)})"
+def _check_native(rows: list[Row]) -> Outcome | None:
+    """Where the processor multiplies the format: the steps took turns, so that ratios of their medians can be told."""
+    races = dict.fromkeys((row["problem"], row["dtype"]) for row in rows)
+    native = [race for race in races if _arithmetic(rows, *race) == "native"]
+    if not native:
+        return None
+    ratios = {race: _ratio(rows, *race, "mixed", "full") for race in native}
+    clause = ", ".join(f"{ratio:.2f} times on {TITLES[name]} in {dtype}" for (name, dtype), ratio in ratios.items())
+    return Outcome.of(min(ratios.values()) > 1, f"mixed against full on this processor: {clause}")
 
 
 def _line(rows: list[Row], name: str, dtype: str, method: str) -> Line:
@@ -129,11 +129,20 @@ def _panel(rows: list[Row], name: str, races: tuple[tuple[str, str], ...]) -> Pa
     return Panel(TITLES[name], "", "training samples per second", bars)
 
 
+_FILLED = f"{NEEDS_GPU}; its batches fill each GPU, so that memory saved counts as throughput too"
+PARTS = (
+    Part("mixed trains up to 1.58 times as fast as full on Navier-Stokes", "1.58", 347, reason=_FILLED),
+    Part("mixed trains up to 1.33 times as fast as full on shallow water", "1.33", 347, reason=_FILLED),
+    Part("mixed trains over 1.3 times as fast as AMP on Navier-Stokes", "1.3", 348, reason=_FILLED),
+    Part("mixed trains over 1.2 times as fast as AMP on shallow water", "1.2", 348, reason=_FILLED),
+    Part("mixed is faster than full where the processor multiplies the half format", check=_check_native),
+)
 EXPERIMENT = Experiment(
     name="throughput",
     source="Figure 'Training throughput and runtime as a function of the method, on different GPUs'",
     question="How much faster does the method train?",
     claim="Mixed precision trains up to 1.58 times as fast on Navier-Stokes and 1.33 times on the sphere.",
+    parts=PARTS,
     measures=(
         Measure("method", "full, amp, half or mixed"),
         Measure("arithmetic", "native or wide: how this machine multiplies the half format", timing=True),
@@ -142,6 +151,6 @@ EXPERIMENT = Experiment(
     ),
     configurations=configurations,
     measure=measure,
-    summarise=summarise,
+    exhibit=exhibit,
     trainings=lambda race: tuple(race.trainings.values()),
 )

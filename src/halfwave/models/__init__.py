@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from halfwave.models.base import NeuralOperator, names_in_operator, set_precision
+from halfwave.models.base import NeuralOperator, computing_in, names_in_operator, set_precision
 from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.compressed import Compressed, compression_of
 from halfwave.models.embeddings import GridEmbedding, PositionalEmbedding, SinusoidalEmbedding
@@ -76,6 +76,7 @@ __all__ = [
     "blocks_of",
     "build_model",
     "compression_of",
+    "computing_in",
     "layer_factors",
     "names_in_operator",
     "nonlinearity_name",

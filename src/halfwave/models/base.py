@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -117,6 +118,22 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
         # The operator itself remembers the whole policy, from which it can be saved.
         module.adopt(chosen if isinstance(module, NeuralOperator) else chosen.of(name))
     warn_of(holders)
+
+
+@contextmanager
+def computing_in(model: nn.Module, policy: str | Policy) -> Iterator[None]:
+    """Within, `model` computes under another policy; afterwards every layer has its own again.
+
+    A stabilizer that has acted is part of the function and acts under the other policy too, unless that names one.
+    """
+    holders = [module for module in model.modules() if isinstance(module, PolicyModule)]
+    before = [module.policy for module in holders]
+    try:
+        set_precision(model, policy)
+        yield
+    finally:
+        for module, own in zip(holders, before, strict=True):
+            module.adopt(own)
 
 
 def _hub() -> Any:

@@ -25,7 +25,8 @@ class Format:
         precision: p, significant bits with the implicit one.
         min_exponent: exponent of the smallest normal number.
         largest: the largest finite number.
-        overflow: what rounding makes of values past it: ``"inf"``, or ``"nan"`` where the format has no infinity.
+        overflow: what rounding makes of values past it: ``"inf"``, ``"nan"`` where the format has no infinity, or
+            ``"clip"``, the largest number itself, as simulations of a format do.
         dtype: the torch dtype that holds it, or None where it exists only as rounding inside float32.
     """
 
@@ -33,7 +34,7 @@ class Format:
     precision: int
     min_exponent: int
     largest: float
-    overflow: Literal["inf", "nan"]
+    overflow: Literal["inf", "nan", "clip"]
     dtype: torch.dtype | None
 
     @property

@@ -66,6 +66,8 @@ class _StraightThrough(torch.autograd.Function):
 def _rounded(x: Tensor, target: Format) -> Tensor:
     if _holds(target, x.dtype):
         return x.clone()
+    if target.overflow == "clip":
+        x = x.clamp(-target.largest, target.largest)
     if target.dtype is not None and x.dtype is not torch.float64:
         rounded = x.to(target.dtype).to(x.dtype)
         return _overflow_to_nan(x, rounded, target) if target.overflow == "nan" else rounded

@@ -7,7 +7,7 @@ from halfwave.planner.memory import MemoryPlan, plan_memory
 from halfwave.planner.mesh_plan import MeshPlan, largest_grid, plan_mesh
 from halfwave.planner.mesh_scaling import ScaleOut, largest_side, mesh_workload, scale_out
 from halfwave.planner.network import NETWORKS, Network, network_of
-from halfwave.planner.paper_memory import PaperRow, paper_peak, paper_tables
+from halfwave.planner.paper_memory import PaperRow, paper_peak, paper_step, paper_tables
 from halfwave.planner.roofline import DEVICES, Roofline, get_device
 from halfwave.planner.sizes import format_bytes, parse_bytes
 from halfwave.planner.stopwatch import Stopwatch
@@ -37,6 +37,7 @@ __all__ = [
     "mesh_workload",
     "network_of",
     "paper_peak",
+    "paper_step",
     "paper_tables",
     "parse_bytes",
     "plan_cost",

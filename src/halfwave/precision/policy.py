@@ -10,7 +10,11 @@ contraction reads, and everything else (pointwise layers: what AMP does). The pa
 | half  | half                             | fp32      |
 | mixed | half                             | half      |
 
-and ``double`` is fp64 in every role. fp32 is the dtype of the master weights: see `resolved`.
+``stream`` is mixed with the residual stream in the next format with more digits: fp16 where half is bf16, which takes
+the same bytes and an eighth of its rounding, and fp32 where it is fp16. What mixed bf16 loses, it loses there: the
+rounding of the pointwise layers adds up along the stream, that of the spectral ones hardly counts (`precision-swap`).
+Training in it needs loss scaling where the stream is fp16. ``double`` is fp64 in every role. fp32 is the dtype of the
+master weights: see `resolved`.
 """
 
 from __future__ import annotations
@@ -27,10 +31,10 @@ from halfwave.precision.stabilizers import check_stabilizer
 
 ROLES = ("forward_transform", "contraction", "inverse_transform", "pointwise", "weights")
 NAMES = ("full", "amp", "half", "mixed")
-PRECISIONS = (*NAMES, "double")
+PRECISIONS = (*NAMES, "stream", "double")
 BLOCKS = ("FFF", "FFH", "FHF", "FHH", "HFF", "HFH", "HHF", "HHH")
 SPECTRAL_ROLES = ("forward_transform", "contraction", "inverse_transform", "weights")
-_HALF_ROLES = {"amp": ("pointwise",), "half": SPECTRAL_ROLES, "mixed": ROLES}
+_HALF_ROLES = {"amp": ("pointwise",), "half": SPECTRAL_ROLES, "mixed": ROLES, "stream": SPECTRAL_ROLES}
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Policy:
         stabilizer: str = "auto",
         device: torch.device | str = "cpu",
     ) -> Policy:
-        """One of the paper's four methods, ``"double"``, or a setting of its block ablation such as ``"HHF"``.
+        """One of the paper's four methods, ``"stream"``, ``"double"``, or a setting of its block ablation (``"HHF"``).
 
         `dtype` is what half means, by default what `device` does fast; ``"full"`` in fp64 is ``"double"``.
         """
@@ -86,6 +90,8 @@ class Policy:
             return cls._wide(name, half, stabilizer)
         _check_half(name, half)
         roles: dict[str, Any] = dict.fromkeys(_HALF_ROLES[name], half.name)
+        if name == "stream":
+            roles["pointwise"] = "fp16" if half.name == "bf16" else "fp32"
         return cls(**roles, stabilizer=stabilizer, name=name)
 
     @classmethod
@@ -143,6 +149,11 @@ class Policy:
         """Every format that some role has, in some layer."""
         plain = (self, *(policy for _, policy in self.layers))
         return frozenset(policy.format(role) for policy in plain for role in ROLES)
+
+    @property
+    def is_wide(self) -> bool:
+        """True when no role, in any layer, has a format narrower than fp32."""
+        return all(format.name in ("fp32", "fp64") for format in self.formats)
 
     @property
     def emulated(self) -> bool:

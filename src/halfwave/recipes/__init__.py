@@ -12,12 +12,13 @@ from halfwave.recipes.paper import (
     describe_paper,
     paper_setting,
 )
-from halfwave.recipes.problems import PROBLEMS, TITLES, UNET_PROBLEMS
+from halfwave.recipes.problems import LINE, PROBLEMS, TITLES, UNET_PROBLEMS
 from halfwave.recipes.recipe import SCALES, Recipe, Scale, get_recipe, problem, recipes, register_recipe
 
 __all__ = [
     "BLOCK_MB",
     "HALF",
+    "LINE",
     "METHOD_MB",
     "OPTION_MB",
     "PAPER",

@@ -7,18 +7,35 @@ from halfwave.report.evidence import SIGNS, Evidence, Finding
 from halfwave.report.evidence_files import EvidenceFiles
 from halfwave.report.preview import BodyPictures, FieldPictures, save_preview
 from halfwave.report.profile import draw_profile
-from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Value, Verdict, plus_minus, text_of
+from halfwave.report.summary import Comparison, Exhibit, Line, Panel, Series, Summary, Value, plus_minus, text_of
+from halfwave.report.verdict import (
+    CONFIRMED,
+    REFUTED,
+    UNDETERMINED,
+    UNTESTABLE,
+    VERDICTS,
+    JudgedPart,
+    Outcome,
+    Verdict,
+)
 
 __all__ = [
+    "CONFIRMED",
+    "REFUTED",
     "SIGNS",
+    "UNDETERMINED",
+    "UNTESTABLE",
+    "VERDICTS",
     "BodyPictures",
-    "Check",
     "Comparison",
     "Evidence",
     "EvidenceFiles",
+    "Exhibit",
     "FieldPictures",
     "Finding",
+    "JudgedPart",
     "Line",
+    "Outcome",
     "Panel",
     "Series",
     "Summary",

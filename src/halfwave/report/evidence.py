@@ -6,19 +6,18 @@ from collections import Counter
 from dataclasses import dataclass
 
 from halfwave.report.summary import Summary
+from halfwave.report.verdict import VERDICTS
 
 TITLE = "The paper's tables and figures, measured again"
 STATUSES = (
-    "confirmed",
-    "not confirmed",
-    "not measured",
+    *VERDICTS,
     "incomplete",
     "changed by hand",
     "unreadable",
     "missing",
 )
-"""All that can be said of a claim; the first three are verdicts, the others say why there is none."""
-SIGNS = dict(zip(STATUSES, ("✓", "✗", "–", "…", "!", "!", "·"), strict=True))
+"""All that can be said of a claim: verdicts, and why there is none."""
+SIGNS = dict(zip(STATUSES, ("✓", "◐", "✗", "?", "–", "…", "!", "!", "·"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,7 @@ class Finding:
         setting: what was measured, sentence by sentence.
         machines: what it was measured on, one line for each.
         dates: day and hour of each measurement, sorted.
+        remark: what a reader must know of all figures: rows that other code or a changed tree has made.
         seconds: that measuring took.
     """
 
@@ -49,6 +49,7 @@ class Finding:
     machines: tuple[str, ...] = ()
     dates: tuple[str, ...] = ()
     seconds: float = 0.0
+    remark: str = ""
 
     @property
     def sentence(self) -> str:
@@ -72,7 +73,7 @@ class Evidence:
     def counts(self) -> dict[str, int]:
         """How many findings have each status; the verdicts and `missing` also where there are none."""
         found = Counter(finding.status for finding in self.findings)
-        return {status: found[status] for status in STATUSES if found[status] or status in (*STATUSES[:3], "missing")}
+        return {status: found[status] for status in STATUSES if found[status] or status in (*VERDICTS, "missing")}
 
     @property
     def machines(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from halfwave.report.evidence import SIGNS, TITLE, Evidence, Finding
 from halfwave.report.figures import describe
 from halfwave.report.summary import Comparison, text_of
+from halfwave.report.verdict import Verdict
 
 
 def evidence_markdown(evidence: Evidence, plots: str) -> str:
@@ -29,10 +30,12 @@ def _section(finding: Finding, plots: str) -> str:
         _plain(finding.source),
         f"**{_plain(finding.question)}**",
         f"The paper: {_plain(finding.claim)}",
-        f"> {SIGNS[finding.status]} {_plain(finding.sentence)}",
+        f"> {_badge(finding)}. {_plain(finding.sentence)}",
     ]
     if finding.summary is None:
         return "\n\n".join([*parts, f"To be made with `{finding.command}`."])
+    parts += [f"**{_plain(finding.remark)}**"] if finding.remark else []
+    parts.append(part_rows(finding.summary.verdict))
     parts.append(comparison_rows(finding.summary.comparison))
     parts += [_plain(note) for note in finding.summary.notes]
     if finding.summary.panels:
@@ -41,6 +44,12 @@ def _section(finding: Finding, plots: str) -> str:
     parts.append(f"Made with `{finding.command}`.")
     parts.append(_listed((*finding.setting, finding.measured, *finding.machines)))
     return "\n\n".join(parts)
+
+
+def part_rows(verdict: Verdict) -> str:
+    """The parts of a claim as a Markdown table."""
+    rows = [[_sign(part.status), part.statement, part.where, part.outcome.clause] for part in verdict.parts]
+    return _rows(["verdict", "part of the claim", "paper", "ours"], rows)
 
 
 def comparison_rows(comparison: Comparison) -> str:
@@ -61,7 +70,11 @@ def _listed(lines: tuple[str, ...]) -> str:
 
 
 def _badge(finding: Finding) -> str:
-    return f"{SIGNS[finding.status]} {finding.status}"
+    return _sign(finding.status)
+
+
+def _sign(status: str) -> str:
+    return f"{SIGNS[status]} {status}"
 
 
 def _cell(text: str) -> str:

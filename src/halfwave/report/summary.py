@@ -1,4 +1,4 @@
-"""What a result says: a table with the paper's figures beside ours, a figure, and a verdict computed from numbers.
+"""What a result says: a table with the paper's figures beside ours, pictures, and a verdict computed from numbers.
 
 Plain data, made by the experiments from their result files and shown by the report and the command line.
 """
@@ -9,6 +9,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from halfwave.report.verdict import Verdict
 
 Value = float | int | str | None
 Style = Literal["line", "dashed", "points", "bars", "balls"]
@@ -87,46 +89,32 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Check:
-    """One part of a claim, as a clause with its numbers ("memory fell by 48%"), and whether it holds."""
+class Exhibit:
+    """What an experiment shows of its rows; `notes` say how ours differs from the paper's setting."""
 
-    holds: bool
-    clause: str
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Whether the paper's claim was confirmed, from `checks`; without any, `reason` says why nothing was measured."""
-
-    checks: tuple[Check, ...]
-    reason: str = ""
-
-    @property
-    def status(self) -> str:
-        if not self.checks:
-            return "not measured"
-        return "confirmed" if all(check.holds for check in self.checks) else "not confirmed"
-
-    @property
-    def sentence(self) -> str:
-        """One sentence: what failed comes first, then what held."""
-        if not self.checks:
-            return f"Not measured at this scale: {self.reason}."
-        failed = "; ".join(check.clause for check in self.checks if not check.holds)
-        held = "; ".join(check.clause for check in self.checks if check.holds)
-        if not failed:
-            return f"Confirmed at this scale: {held}."
-        return f"Not confirmed at this scale: {failed}" + (f" (what held: {held})." if held else ".")
+    comparison: Comparison
+    panels: tuple[Panel, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything that is shown of one experiment; `notes` say how ours differs from the paper's setting."""
+    """Everything that is said of one experiment: what it shows, and what that means for the claim."""
 
-    comparison: Comparison
-    panels: tuple[Panel, ...]
+    exhibit: Exhibit
     verdict: Verdict
-    notes: tuple[str, ...] = ()
+
+    @property
+    def comparison(self) -> Comparison:
+        return self.exhibit.comparison
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        return self.exhibit.panels
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.exhibit.notes
 
 
 def text_of(value: Value) -> str:

@@ -5,7 +5,8 @@ from halfwave.training.batches import Batch, Samples, cut, epoch_order
 from halfwave.training.clouds import CloudEncoder, CloudSamples
 from halfwave.training.comparison import build_engine, compare_steps
 from halfwave.training.config import FREE_ON_RESUME, PLANNED, TrainConfig, read_config
-from halfwave.training.evaluation import evaluate
+from halfwave.training.engine import Engine
+from halfwave.training.evaluation import evaluate, rounding_of
 from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
 from halfwave.training.nonfinite import NonFiniteError
 from halfwave.training.operator import Operator
@@ -24,6 +25,7 @@ __all__ = [
     "Batch",
     "CloudEncoder",
     "CloudSamples",
+    "Engine",
     "LiveBytes",
     "NonFiniteError",
     "Operator",
@@ -50,6 +52,7 @@ __all__ = [
     "read_config",
     "read_extra",
     "read_metrics",
+    "rounding_of",
     "samples_per_second",
     "save",
     "seed_all",

@@ -80,6 +80,8 @@ class TrainConfig(BaseModel):
     """Of point clouds: nodes a side of the latent grid, 16 by default."""
     features: tuple[str, ...] = ()
     """Of point clouds: parameters of a body that are inputs beside its shape, such as velocity."""
+    speed: str | None = None
+    """Of point clouds: the parameter V whose square the pressure is proportional to; the model then learns p/V^2."""
     area_weighted: bool = False
     """Of point clouds: a point counts by its area in the training loss."""
     graph_cache: int | None = Field(None, ge=0)
@@ -87,12 +89,12 @@ class TrainConfig(BaseModel):
     seed: int = Field(0, ge=0)
 
     precision: str = "mixed"
-    """full, amp, half, mixed, double; schedule (the paper's 25% mixed, 50% amp, 25% full); planned (see policy); HHF,
-    ..."""
+    """full, amp, half, mixed, stream (mixed with a residual stream of more digits), double; schedule (the paper's 25%
+    mixed, 50% amp, 25% full); planned (see policy); HHF, ..."""
     policy: dict[str, Any] | None = None
     """With precision=planned: the policy, a format for each role and layer, as `Policy.to_dict` gives it."""
     phases: tuple[tuple[float, str], ...] | None = None
-    """With precision=schedule: other phases, as pairs (fraction, policy)."""
+    """With precision=schedule: other phases, as pairs (fraction, policy) or (fraction, policy:stabilizer)."""
     dtype: str | None = None
     """What half means: fp16, bf16, ...; by default what the device does fast."""
     stabilizer: str = "auto"
@@ -249,7 +251,8 @@ class TrainConfig(BaseModel):
         return ReadOptions(test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps, self.domain)
 
     def _policy(self, name: str, device: str) -> Policy:
-        return Policy.named(name, self.dtype, self.stabilizer, device)
+        policy, _, own = name.partition(":")
+        return Policy.named(policy, self.dtype, own or self.stabilizer, device)
 
     def model_arguments(self, in_channels: int, out_channels: int) -> dict[str, Any]:
         """The model's arguments, with the channels of the data and the backend filled in."""

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from halfwave.domains import Domain
 from halfwave.errors import InputError
+from halfwave.models import computing_in
+from halfwave.precision import Policy
 from halfwave.training.batches import Batch, Samples, part_of
+from halfwave.training.clouds import Targets
 from halfwave.training.losses import LOSSES, Loss, build_loss, floor_of, sizes_of
 from halfwave.training.parts import WHOLE, FieldPart
 
@@ -41,6 +45,29 @@ def evaluate(
     """
     found = mean_errors(sample_errors(model, split, range(len(split)), batch_size, resolution))
     return found.means | ({"zero_targets": found.zero_targets} if found.zero_targets else {})
+
+
+@torch.no_grad()
+def rounding_of(model: nn.Module, split: Samples, policy: str | Policy | None = None, *, batch_size: int = 8) -> float:
+    """By how much rounding moves the answers: the mean over samples of ||y_policy - y_full|| / ||y_full||.
+
+    The weights are the same, `policy` is the model's own by default. 0 where it rounds nothing below fp32.
+    """
+    loss, device = build_loss("l2", split.domain), next(model.parameters()).device
+    total = 0.0
+    model.eval()
+    for start in range(0, len(split), batch_size):
+        batch = Batch(*split[list(range(start, min(start + batch_size, len(split))))]).to(device)
+        with nullcontext() if policy is None else computing_in(model, policy):
+            rounded = model(batch.x)
+        with computing_in(model, "full"):
+            exact = model(batch.x)
+        total += float(loss.per_sample(rounded, _as_target(exact, batch.y)).double().sum())
+    return total / len(split)
+
+
+def _as_target(answer: Tensor, target: Targets) -> Targets:
+    return answer if isinstance(target, Tensor) else replace(target, values=answer)
 
 
 @torch.no_grad()

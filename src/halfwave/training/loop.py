@@ -14,7 +14,7 @@ from torch import Tensor
 from halfwave.display import Display
 from halfwave.domains import moved
 from halfwave.measure import RangeMonitor, synchronize, take_allocator_peak
-from halfwave.models import settle_for
+from halfwave.models import computing_in, settle_for
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch, Samples, cut, epoch_order, share
 from halfwave.training.checkpointing import Keeper
@@ -235,7 +235,7 @@ class Loop:
         last = position.epoch + 1 == config.epochs
         errors = self._evaluate() if last or (position.epoch + 1) % config.evaluate_every == 0 else None
         improved = position.note_error(None if errors is None else errors.means["l2"])
-        row = self._row(errors)
+        row = self._row(errors, None if errors is None else self._evaluate_in_full(errors))
         self._say_zeros("train", position.zero_targets, len(self.train))
         self._say_zeros("test", 0 if errors is None else errors.zero_targets, len(self.test))
         position.rows.append(row)
@@ -260,9 +260,17 @@ class Loop:
         totals = add_up(self.fabric, torch.stack(list(found.values()))).cpu() / team.copies
         return mean_errors(dict(zip(found, totals, strict=True)))
 
-    def _row(self, errors: Errors | None) -> EpochMetrics:
+    def _evaluate_in_full(self, errors: Errors) -> Errors:
+        """Errors of the weights as they are in full precision, which `errors` are where nothing is rounded."""
+        if self._policy.is_wide:
+            return errors
+        with computing_in(self.engine.operator.model, "full"):
+            return self._evaluate()
+
+    def _row(self, errors: Errors | None, in_full: Errors | None) -> EpochMetrics:
         position = self.position
         means = {} if errors is None else errors.means
+        full_means = {} if in_full is None else in_full.means
         peak, activation, _ = position.measured.get(self._policy.name, (None, None, None))
         return EpochMetrics(
             epoch=position.epoch + 1,
@@ -281,6 +289,8 @@ class Loop:
             activation_bytes=activation,
             allocator_peak_bytes=take_allocator_peak(self.fabric.device),
             zero_targets=None if errors is None else errors.zero_targets,
+            test_l2_full=full_means.get("l2"),
+            test_h1_full=full_means.get("h1"),
         )
 
     def finish(self) -> dict[str, dict[str, float]]:

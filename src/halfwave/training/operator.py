@@ -36,7 +36,8 @@ class Operator(nn.Module):
     def forward(self, x: Inputs) -> Tensor:
         # Decoding in half precision would round the answer to the half format once more.
         output = at_least_fp32(self._answer(x))
-        return output if self.y_normalizer is None else self.y_normalizer.decode(output)
+        decoded = output if self.y_normalizer is None else self.y_normalizer.decode(output)
+        return decoded * x.scales if isinstance(x, Clouds) and x.scales is not None else decoded
 
     def _answer(self, x: Inputs) -> Tensor:
         if isinstance(x, Clouds):

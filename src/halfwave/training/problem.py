@@ -28,7 +28,7 @@ from halfwave.training.team import Team
 AnyDataset = Dataset | PointDataset
 LATENT_RESOLUTION = 16
 PAPER_LIVE = (paper_setting("shallow-water", "n_train"), paper_setting("shallow-water", "n_test"))
-_FOR_CLOUDS = ("latent_resolution", "features", "area_weighted", "graph_cache")
+_FOR_CLOUDS = ("latent_resolution", "features", "speed", "area_weighted", "graph_cache")
 
 
 class Problem(Protocol):
@@ -120,6 +120,7 @@ class CloudProblem:
         self.loss(config)
         check_symmetries(config.augment, self.dataset.domain)
         find_features(self.dataset, config.features)
+        self._speed(config)
         check_modes_fit(config.arguments.get("fno_n_modes"), (_latent(config),) * 3, "fno_n_modes")
         if config.test_resolutions:
             raise InputError("test_resolutions are for fields on a grid: point clouds have none")
@@ -133,10 +134,13 @@ class CloudProblem:
         cast(GINO, model).cache = GraphCache() if config.graph_cache is None else GraphCache(config.graph_cache << 20)
         features = find_features(self.dataset, config.features)
         samples = self.dataset.train if fit else [self.dataset.train[0]]
-        encoder, normalizer = fit_clouds(samples, _latent(config), features)
+        encoder, normalizer = fit_clouds(samples, _latent(config), features, self._speed(config))
         if not config.normalise:
             return Operator(model, None, None, replace(encoder, normalizer=None))
         return Operator(model, None, normalizer, encoder)
+
+    def _speed(self, config: TrainConfig) -> int | None:
+        return None if config.speed is None else find_features(self.dataset, [config.speed])[0]
 
     def samples(self, config: TrainConfig, operator: Operator) -> tuple[Samples, Samples]:
         assert operator.encoder is not None, "an operator on clouds has an encoder"

@@ -42,10 +42,15 @@ class EpochMetrics:
     allocator_peak_bytes: int | None
     zero_targets: int | None = None
     """Test samples that are left out of the errors; checkpoints of older versions have no such entry."""
+    test_l2_full: float | None = None
+    """Errors of the same weights evaluated in full precision; of training in full they are those above."""
+    test_h1_full: float | None = None
 
     def __str__(self) -> str:
         """The line of a log."""
         tests = {"test l2": self.test_l2, "test h1": self.test_h1}
+        if self.test_l2_full != self.test_l2:
+            tests["in full l2"] = self.test_l2_full
         errors = "".join(f"  {name} {error:.4g}" for name, error in tests.items() if error is not None)
         rate = "" if self.samples_per_second is None else f"  {self.samples_per_second:.4g} samples/s"
         return (
@@ -71,6 +76,9 @@ class RunResult:
     run_dir: str
     zero_targets: int = 0
     """Test samples that are left out of l2 and h1, as their target is zero."""
+    l2_full: float | None = None
+    """l2 and h1 of the same weights evaluated in full precision: how far the training, not its rounding, came."""
+    h1_full: float | None = None
 
     @property
     def rows(self) -> list[Row]:
@@ -96,6 +104,8 @@ class RunResult:
             resolutions=resolutions,
             run_dir=str(run_dir),
             zero_targets=(tested[-1].zero_targets or 0) if tested else 0,
+            l2_full=tested[-1].test_l2_full if tested else None,
+            h1_full=tested[-1].test_h1_full if tested else None,
         )
 
     def write(self) -> None:

@@ -140,12 +140,15 @@ def _version(package: str) -> str | None:
 
 @lru_cache(maxsize=1)  # a process runs the code that it was started with, whatever is committed meanwhile
 def _git_state() -> dict[str, Any] | None:
-    """Commit and cleanliness of the tree that holds this file; None outside one (an installed wheel) or without git."""
-    folder = Path(__file__).resolve().parent
+    """Commit, and whether the library differs from it; None outside a tree (an installed wheel) or without git.
+
+    Only the library's own folder counts: results that a run writes into the tree do not change its code.
+    """
+    folder = Path(__file__).resolve().parent.parent
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return None
-    return {"commit": commit, "changed": bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))}
+    return {"commit": commit, "changed": bool(_git(folder, "status", "--porcelain", "--", "."))}
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -29,6 +29,8 @@ class CloudEncoder:
     resolution: nodes a side of the latent grid.
     features: which parameters of a sample are inputs beside its shape, by their places among `n_parameters`.
     normalizer: of those parameters; None leaves them as they are.
+    speed: place of the parameter V whose square the pressure is proportional to: the model then answers p/V^2, which
+        does not depend on the wind. None: it answers the pressure itself.
     """
 
     low: Tensor
@@ -37,14 +39,16 @@ class CloudEncoder:
     features: tuple[int, ...] = ()
     n_parameters: int = 0
     normalizer: Normalizer | None = None
+    speed: int | None = None
 
     def __post_init__(self) -> None:
         if self.low.shape != (3,) or self.high.shape != (3,) or not bool((self.high > self.low).all()):
             raise InputError(f"a box from {self.low.tolist()} to {self.high.tolist()}: expected 3 growing sides")
         if self.resolution < 2:
             raise InputError(f"a latent grid of {self.resolution} points a side: expected at least 2")
-        if any(not 0 <= i < self.n_parameters for i in self.features):
-            raise InputError(f"features {list(self.features)}: expected places among {self.n_parameters} parameters")
+        named = (*self.features, *(() if self.speed is None else (self.speed,)))
+        if any(not 0 <= i < self.n_parameters for i in named):
+            raise InputError(f"features {list(named)}: expected places among {self.n_parameters} parameters")
 
     @property
     def latent_feature_channels(self) -> int:
@@ -60,7 +64,13 @@ class CloudEncoder:
             values = self._features(samples).reshape(shape).expand(*latent.shape[:-1], -1)
             latent = torch.cat([latent, values], dim=-1)
         normals = torch.cat([sample.normals for sample in samples])
-        return Clouds(points, normals, offsets, _unit_nodes(self.resolution), latent)
+        return Clouds(points, normals, offsets, _unit_nodes(self.resolution), latent, self._scales(samples))
+
+    def _scales(self, samples: Sequence[PointSample]) -> Tensor | None:
+        if self.speed is None:
+            return None
+        self._check(samples)
+        return torch.cat([sample.parameters[self.speed].square().expand(len(sample.points), 1) for sample in samples])
 
     def place(self, points: Tensor) -> Tensor:
         """Points in the units of the data to points in the unit box."""
@@ -76,13 +86,16 @@ class CloudEncoder:
     def _grid(self) -> tuple[int, int, int]:
         return (self.resolution,) * 3
 
-    def _features(self, samples: Sequence[PointSample]) -> Tensor:
+    def _check(self, samples: Sequence[PointSample]) -> None:
         for sample in samples:
             if len(sample.parameters) != self.n_parameters:
                 raise InputError(
                     f"a sample has {len(sample.parameters)} parameters: expected the {self.n_parameters} of the "
                     "training data"
                 )
+
+    def _features(self, samples: Sequence[PointSample]) -> Tensor:
+        self._check(samples)
         values = torch.stack([sample.parameters[list(self.features)] for sample in samples])
         return values if self.normalizer is None else self.normalizer.encode(values)
 
@@ -95,6 +108,7 @@ class CloudEncoder:
             "features": list(self.features),
             "n_parameters": self.n_parameters,
             "normalizer": None if self.normalizer is None else self.normalizer.state(),
+            "speed": self.speed,
         }
 
     @classmethod
@@ -103,15 +117,19 @@ class CloudEncoder:
             low, high = (torch.tensor(state[key], dtype=torch.float32) for key in ("low", "high"))
             normalizer = None if state["normalizer"] is None else Normalizer.from_state(state["normalizer"])
             features = tuple(int(i) for i in state["features"])
-            return cls(low, high, int(state["resolution"]), features, int(state["n_parameters"]), normalizer)
+            speed = None if state.get("speed") is None else int(state["speed"])
+            return cls(low, high, int(state["resolution"]), features, int(state["n_parameters"]), normalizer, speed)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"not the state of a cloud encoder: {error}") from error
 
 
 def fit_clouds(
-    samples: Iterable[PointSample], resolution: int, features: tuple[int, ...]
+    samples: Iterable[PointSample], resolution: int, features: tuple[int, ...], speed: int | None = None
 ) -> tuple[CloudEncoder, Normalizer]:
-    """The encoder of these samples and the normalizer of their pressure, in one pass. Give it the train split only."""
+    """The encoder of these samples and the normalizer of what the model answers, the pressure or p/V^2, in one pass.
+
+    Give it the train split only.
+    """
     corners: list[Tensor] = []
     parameters: list[Tensor] = []
 
@@ -119,7 +137,8 @@ def fit_clouds(
         for sample in samples:
             corners.extend((sample.points.amin(0), sample.points.amax(0)))
             parameters.append(sample.parameters)
-            yield sample.pressure.unsqueeze(1)
+            scale = 1.0 if speed is None else sample.parameters[speed].square()
+            yield (sample.pressure / scale).unsqueeze(1)
 
     pressure = Normalizer.fit(pressures())
     low, high = torch.stack(corners).aminmax(dim=0)
@@ -128,7 +147,8 @@ def fit_clouds(
     middle, half = (low + high) / 2, extent * (0.5 + _MARGIN)
     table = torch.stack(parameters)
     normalizer = Normalizer.fit([table[:, list(features)]]) if features else None
-    return CloudEncoder(middle - half, middle + half, resolution, features, table.shape[1], normalizer), pressure
+    low, high = middle - half, middle + half
+    return CloudEncoder(low, high, resolution, features, table.shape[1], normalizer, speed), pressure
 
 
 @lru_cache(maxsize=4)

@@ -18,6 +18,7 @@ class Clouds:
     offsets: (B + 1,), on the host: geometry b has the rows offsets[b] to offsets[b + 1].
     latent_queries: (X, Y, Z, 3), nodes of the latent grid.
     latent_features: (B, X, Y, Z, F), the signed distance first, then the parameters that are features.
+    scales: (Σn, 1), what the model's answer is multiplied with, V^2 of each geometry; None where it is the pressure.
     """
 
     points: Tensor
@@ -25,6 +26,7 @@ class Clouds:
     offsets: Tensor
     latent_queries: Tensor
     latent_features: Tensor
+    scales: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.latent_features)
@@ -42,12 +44,13 @@ class Clouds:
         }
 
     def tensors(self) -> list[Tensor]:
-        return [self.points, self.normals, self.offsets, self.latent_queries, self.latent_features]
+        scales = [] if self.scales is None else [self.scales]
+        return [self.points, self.normals, self.offsets, self.latent_queries, self.latent_features, *scales]
 
     def to(self, device: torch.device) -> Clouds:
         # Offsets stay on the host: they are read as numbers, which would wait for the device every time.
         moved = {n: getattr(self, n).to(device) for n in ("points", "normals", "latent_queries", "latent_features")}
-        return replace(self, **moved)
+        return replace(self, **moved, scales=None if self.scales is None else self.scales.to(device))
 
 
 @dataclass(frozen=True)
