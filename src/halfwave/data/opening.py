@@ -93,7 +93,11 @@ def _find_in_directory(path: Path, options: ReadOptions) -> Found | PointDataset
 def _find_in_h5(reader: H5Reader, options: ReadOptions) -> Found | PointDataset:
     file = reader.handle
     if any(split in file for split in SPLITS):
-        return read_h5_clouds(reader, read_own_metadata(reader)) if "train/points" in file else read_own(reader)
+        return (
+            read_h5_clouds(reader, read_own_metadata(reader))
+            if "train/points" in file
+            else read_own(reader, options.steps)
+        )
     if is_the_well(file):
         return read_the_well(reader, options.steps)
     if is_pdebench(file):

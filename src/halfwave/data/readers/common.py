@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from halfwave.data.arrays import ArrayPair, LazyArray, PairSource, guess_channels
+from halfwave.data.trajectories import Trajectories
 from halfwave.domains import Domain, read_name
 from halfwave.errors import InputError
 
@@ -56,6 +57,8 @@ class Found:
     metadata: dict[str, Any] = field(default_factory=dict)
     domain: Domain | None = None
     """What the file or its format says of the fields' domain."""
+    trajectories: dict[str, Trajectories] = field(default_factory=dict)
+    """Of a file that depends on time: all its states, by the same splits."""
 
 
 def side_length(coordinates: np.ndarray, points: int) -> float | None:
