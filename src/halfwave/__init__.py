@@ -19,7 +19,7 @@ from halfwave.spectral import SpectralConv
 if TYPE_CHECKING:
     from halfwave import certificates, data, interop, measure, planner, theory, training
     from halfwave.certificates import certify
-    from halfwave.training import load, save
+    from halfwave.training import load, save, train
 
 try:
     __version__ = version("halfwave")
@@ -38,6 +38,7 @@ _LATER = {
     "training": "halfwave.training",
     "load": "halfwave.training",
     "save": "halfwave.training",
+    "train": "halfwave.training",
 }
 
 
@@ -71,5 +72,6 @@ __all__ = [
     "set_precision",
     "spectral",
     "theory",
+    "train",
     "training",
 ]

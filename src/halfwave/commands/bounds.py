@@ -11,16 +11,16 @@ import torch
 import tyro
 
 from halfwave.certificates import Certificate, certify, core_of
-from halfwave.commands.bounds_data import measure_file
+from halfwave.commands.bounds_data import measure_data
 from halfwave.commands.bounds_theory import Question, describe, sweep
-from halfwave.commands.common import as_usage, find_model_file, log_console
+from halfwave.commands.common import ReadingOptions, as_usage, find_model_file, log_console
 from halfwave.commands.evaluate import check_fits
-from halfwave.data import open_dataset
+from halfwave.data import Dataset, open_dataset
 from halfwave.errors import InputError, UsageError
 from halfwave.files import write_json
 from halfwave.precision import Policy
 from halfwave.report import draw_bounds, is_result
-from halfwave.training import load, read_config
+from halfwave.training import load, open_data, read_config
 
 _OF_A_COEFFICIENT = (
     "grid", "dim", "format", "frequency", "sup", "lipschitz", "variation", "periodic", "algorithm",
@@ -28,7 +28,7 @@ _OF_A_COEFFICIENT = (
 
 
 @dataclass
-class Bounds:
+class Bounds(ReadingOptions):
     """What the grid and what the number format can cost a coefficient."""
 
     grid: tuple[int, ...] = ()
@@ -69,7 +69,7 @@ class Bounds:
         if self.run_path is not None:
             result, text = self._certificate(self.run_path)
         elif self.data is not None:
-            result, text = measure_file(self._question(self._file_axes(self.data)), self.data, self.samples)
+            result, text = self._measured(self.data)
         else:
             question = self._question(None)
             result, text = as_usage(lambda: describe(question))
@@ -85,7 +85,9 @@ class Bounds:
         if self.plot is not None:
             _check_plot(self.plot)
         given = {f.name for f in fields(self) if getattr(self, f.name) != f.default}
+        reads = self.run_path is not None or self.data is not None
         for names, allowed, where in (
+            (("x_key", "y_key", "channel_axis", "domain"), reads, "belongs to --data and --run"),
             (("precision", "dtype"), self.run_path is not None, "belongs to --run"),
             (("samples",), self.run_path is not None or self.data is not None, "belongs to --data and --run"),
             (_OF_A_COEFFICIENT, self.run_path is None, "is for one coefficient: --run certifies a whole model"),
@@ -110,8 +112,17 @@ class Bounds:
             )
         )
 
-    def _file_axes(self, path: Path) -> int:
-        axes = len(open_dataset(path).test.grid)
+    def _measured(self, path: Path) -> tuple[dict[str, Any], str]:
+        dataset = open_dataset(path, self.read_options())
+        self._say(dataset)
+        return measure_data(self._question(self._file_axes(dataset)), dataset, self.samples)
+
+    def _say(self, dataset: Dataset) -> None:
+        if not self.json:
+            log_console().print(dataset.understood(), soft_wrap=True)
+
+    def _file_axes(self, dataset: Dataset) -> int:
+        axes = len(dataset.test.grid)
         if self.grid or self.dim not in (None, axes):
             raise UsageError(f"--data has a grid of its own, with {axes} axes: leave --grid and --dim out")
         if self.sup is not None and not (self.lipschitz or self.variation):
@@ -121,7 +132,8 @@ class Bounds:
     def _certificate(self, path: Path) -> tuple[dict[str, Any], str]:
         policy = as_usage(lambda: Policy.named(self.precision or "mixed", dtype=self.dtype))
         model = load(find_model_file(path))
-        dataset = open_dataset(self.data or _own_data(path))
+        dataset = self._run_data(path) if self.data is None else open_dataset(self.data, self.read_options(model))
+        self._say(dataset)
         check_fits(model, dataset.in_channels, len(dataset.test.grid), dataset.path)
         core, x = core_of(model, dataset.test[: self.samples][0])
         certificate = certify(core, x, policy)
@@ -129,6 +141,16 @@ class Bounds:
         if self.plot is not None:
             result["rows"] = [_row(certificate), *_coarser(core, x, policy)]
         return result, f"{path} on {dataset.path}\n{certificate}"
+
+    def _run_data(self, path: Path) -> Dataset:
+        """The run's own data, read as in the run."""
+        if not path.is_dir():
+            raise UsageError("a model file does not know its data: give --data FILE")
+        config = read_config(path / "config.json").model_copy(update=self.asked)
+        dataset = open_data(config)
+        if not isinstance(dataset, Dataset):
+            raise InputError(f"{dataset.path} holds point clouds; fields on a grid are expected")
+        return dataset
 
     def _draw(self, target: Path, result: dict[str, Any]) -> None:
         """The numbers beside the picture, then the picture from the numbers."""
@@ -144,12 +166,6 @@ def _check_plot(plot: Path) -> None:
     numbers = plot.with_suffix(".json")
     if numbers.exists() and not is_result(numbers):
         raise InputError(f"cannot write {numbers}, the numbers of --plot {plot}: it holds something else")
-
-
-def _own_data(path: Path) -> Path:
-    if not path.is_dir():
-        raise UsageError("a model file does not know its data: give --data FILE")
-    return Path(read_config(path / "config.json").data)
 
 
 def _row(certificate: Certificate) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from torch import nn
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, find_model_file, results_console
-from halfwave.data import PointDataset, ReadOptions, open_any
+from halfwave.commands.common import ReadingOptions, find_model_file, log_console, results_console
+from halfwave.data import PointDataset, open_any
 from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
 from halfwave.models import set_precision
@@ -20,7 +20,7 @@ from halfwave.training import AnyDataset, CloudSamples, Samples, evaluate, load,
 
 
 @dataclass
-class Evaluate:
+class Evaluate(ReadingOptions):
     """Relative L2 and H1 errors of a trained operator; of point clouds L2 alone."""
 
     run_path: Positional[Path]
@@ -31,8 +31,6 @@ class Evaluate:
     """Keep every n-th point of each axis, or of a point cloud."""
     resolution: int | None = None
     """Points a side: a coarser grid than the file's."""
-    domain: str | None = None
-    """Domain of a file that declares none (torus, box, box-cells, sphere, ...); by default that of the run's data."""
     precision: str | None = None
     """Evaluate under another policy: full, amp, half, mixed, double."""
     batch_size: int = 8
@@ -48,7 +46,9 @@ class Evaluate:
         model = load(find_model_file(self.run_path))
         if self.precision is not None:
             set_precision(model, Policy.named(self.precision))
-        dataset = self._open()
+        dataset = self._open(model)
+        if not self.json:
+            log_console().print(dataset.understood(), soft_wrap=True)
         split, grid = self._split(model, dataset)
         found = evaluate(model, split, batch_size=self.batch_size, resolution=self.resolution)
         known = {"data": str(dataset.path), "grid": grid, "samples": dataset.n_test}
@@ -57,26 +57,25 @@ class Evaluate:
         if not self.json:
             self._remark(dataset, int(errors["zero_targets"] or 0))
 
-    def _open(self) -> AnyDataset:
+    def _open(self, model: nn.Module) -> AnyDataset:
         """The file given, or the run's own data, read as in the run unless another grid is asked for."""
         if self.subsample is not None and self.subsample < 1:
             raise UsageError(f"--subsample must be at least 1, got {self.subsample}")
         if self.data is not None:
-            return self._open_file(self.data)
+            return self._open_file(self.data, model)
         if not self.run_path.is_dir():
             raise UsageError("a model file does not know its data: give --data FILE")
         config = read_config(self.run_path / "config.json")
-        if self.domain is not None:
-            config = config.model_copy(update={"domain": self.domain})
+        config = config.model_copy(update=self.asked)
         if config.is_live or (self.subsample is None and self.resolution is None):
             if self.subsample is not None:
                 raise UsageError("--subsample is for files: this run has live data, give --data FILE")
             return open_data(config)
         return open_data(config.model_copy(update={"subsample": self.subsample or 1, "resolution": None}))
 
-    def _open_file(self, data: Path) -> AnyDataset:
+    def _open_file(self, data: Path, model: nn.Module) -> AnyDataset:
         """Another file than the run's; where it declares no domain, that of the run's own data serves."""
-        options = as_usage(lambda: ReadOptions(stride=self.subsample or 1, domain=self.domain))
+        options = self.read_options(model, stride=self.subsample or 1)
         dataset = open_any(data, options)
         known = read_extra(find_model_file(self.run_path)).get("data", {}).get("domain")
         if known is None or dataset.placement.origin != "default":

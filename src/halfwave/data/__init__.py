@@ -4,6 +4,7 @@ from halfwave.data.ahmed import STANDARD_AHMED, Ahmed, ahmed_body
 from halfwave.data.body_flow import mesh_size
 from halfwave.data.burgers import Burgers
 from halfwave.data.car import Car, car_body
+from halfwave.data.channels import ChannelAxis
 from halfwave.data.cloud_files import CloudWriter, open_clouds
 from halfwave.data.darcy import Darcy
 from halfwave.data.dataset import Dataset, Split, resolve_index
@@ -12,6 +13,7 @@ from halfwave.data.exact_waves import Advection, Heat
 from halfwave.data.fields import FieldWriter, open_fields
 from halfwave.data.generation import generate
 from halfwave.data.generator import Generator, sample_shapes
+from halfwave.data.given import GivenData, is_given
 from halfwave.data.kuramoto_sivashinsky import KuramotoSivashinsky
 from halfwave.data.live import LiveDataset, live_dataset
 from halfwave.data.lofted_body import LoftedBody, full_mesh
@@ -36,12 +38,14 @@ __all__ = [
     "Ahmed",
     "Burgers",
     "Car",
+    "ChannelAxis",
     "CloudWriter",
     "Darcy",
     "Dataset",
     "FieldWriter",
     "GaussianField",
     "Generator",
+    "GivenData",
     "Heat",
     "KuramotoSivashinsky",
     "LiveDataset",
@@ -65,6 +69,7 @@ __all__ = [
     "fit_normalizers",
     "full_mesh",
     "generate",
+    "is_given",
     "live_dataset",
     "mesh_size",
     "open_any",

@@ -123,6 +123,18 @@ class Dataset:
         """Where its fields live."""
         return self.placement.domain
 
+    def understood(self) -> str:
+        """How the file was read, in one line: samples, channels, grid, domain, keys."""
+        keys, note = self.metadata.get("keys"), self.metadata.get("note")
+        parts = [
+            f"{self.n_train} + {self.n_test} samples",
+            f"{self.in_channels} -> {self.out_channels} channels on {_text(self.grid)}",
+            f"domain {self.placement}",
+        ]
+        parts += [f"keys {', '.join(keys)}"] if keys else []
+        parts += [f"steps {self.metadata['steps']}"] if "steps" in self.metadata else []
+        return f"{self.path.name}: {'; '.join([*parts, *([note] if note else [])])}"
+
     @property
     def n_train(self) -> int:
         return len(self.train)

@@ -25,7 +25,7 @@ class States(Protocol):
 
 
 class H5States:
-    """States in one HDF5 dataset N x T x C x grid, or N x T x grid x components with `components` trailing axes."""
+    """States in one HDF5 dataset N x T x C x grid; with `components`, N x T x grid and so many axes of channels."""
 
     def __init__(self, reader: H5Reader, key: str, components: int | None = None) -> None:
         self.reader, self.key, self.components = reader, key, components
@@ -128,6 +128,49 @@ class Trajectories:
         if self.beside is None:
             return np.zeros((len(indices), 0, *self.grid), np.float32)
         return self.beside.read(indices)
+
+
+class _Joined:
+    """States, or what rides along, of several files as one: `owner` finds the file and the place in it."""
+
+    def __init__(self, counts: list[int]) -> None:
+        self.ends = np.cumsum(counts)
+
+    def owner(self, index: int) -> tuple[int, int]:
+        number = int(np.searchsorted(self.ends, index, side="right"))
+        return number, index - (int(self.ends[number - 1]) if number else 0)
+
+
+class JoinedStates(_Joined):
+    """The trajectories of several sources, one source after the other."""
+
+    def __init__(self, parts: list[States]) -> None:
+        super().__init__([part.shape[0] for part in parts])
+        self.parts = parts
+        self.shape = (int(self.ends[-1]), min(part.shape[1] for part in parts), *parts[0].shape[2:])
+
+    def read(self, index: int, steps: slice) -> np.ndarray:
+        number, place = self.owner(index)
+        return self.parts[number].read(place, steps)
+
+
+class JoinedArrays(_Joined):
+    """The samples of several arrays, one array after the other."""
+
+    def __init__(self, parts: list[LazyArray]) -> None:
+        super().__init__([part.shape[0] for part in parts])
+        self.parts = parts
+        self.shape = (int(self.ends[-1]), *parts[0].shape[1:])
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        found = [self.owner(int(index)) for index in indices]
+        return np.concatenate([self.parts[number].read(np.array([place])) for number, place in found])
+
+
+def join_trajectories(parts: list[Trajectories]) -> Trajectories:
+    """All trajectories of several files; of states beyond those that every file has, none."""
+    beside = [part.beside for part in parts if part.beside is not None]
+    return Trajectories(JoinedStates([part.states for part in parts]), JoinedArrays(beside) if beside else None)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from halfwave.models.base import NeuralOperator, set_precision
 from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
 from halfwave.models.fno import FNO
+from halfwave.models.foreign import Foreign, foreign_name, under_policy
 from halfwave.models.gino import GINO
 from halfwave.models.graph_cache import GraphCache, PreparedGraphs
 from halfwave.models.mollifiers import MOLLIFIERS
@@ -57,6 +58,7 @@ __all__ = [
     "ChannelMLP",
     "FNOBlock",
     "Factors",
+    "Foreign",
     "GraphCache",
     "GridEmbedding",
     "GridOperator",
@@ -67,6 +69,7 @@ __all__ = [
     "UNet",
     "blocks_of",
     "build_model",
+    "foreign_name",
     "layer_factors",
     "nonlinearity_name",
     "pack_points",
@@ -77,5 +80,6 @@ __all__ = [
     "settle_stabilizers",
     "settled_stabilizers",
     "trial_run",
+    "under_policy",
     "unpack_points",
 ]

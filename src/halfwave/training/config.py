@@ -7,18 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from torch import nn
 
-from halfwave.data import ReadOptions
+from halfwave.data import ChannelAxis, GivenData, ReadOptions, is_given
 from halfwave.domains import read_name
-from halfwave.errors import InputError
+from halfwave.errors import InputError, described
 from halfwave.files import read_json
+from halfwave.models import MODELS, NeuralOperator, foreign_name
 from halfwave.numerics import get_format
 from halfwave.precision import BLOCKS, PRECISIONS, Policy, Schedule, check_stabilizer
 from halfwave.recipes import Recipe
 
 SCHEDULE = "schedule"
 LIVE = "live:"
+GIVEN = "given: "
 PLANNED = "planned"
 PAPER = ((0.25, "mixed"), (0.5, "amp"), (0.25, "full"))
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
@@ -34,9 +37,10 @@ class TrainConfig(BaseModel):
 
     data: str
     """Dataset file or directory, of any format that `halfwave.data.open_any` reads; or live:NAME, samples that the
-    generator NAME makes while training, new ones in each epoch."""
+    generator NAME makes while training, new ones in each epoch. In a program also arrays, tensors or a `Dataset` of
+    pairs (`halfwave.data.GivenData`)."""
     model: str = "FNO"
-    """Class of the model: FNO, TFNO, SFNO, GINO, UNet."""
+    """Class of the model: FNO, TFNO, SFNO, GINO, UNet; in a program also a built module of any class."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the model; in_channels and out_channels follow the data where they are not given."""
     recipe: str | None = None
@@ -57,6 +61,12 @@ class TrainConfig(BaseModel):
     domain: str | None = None
     """Where the fields of a file live that does not say so: torus, box (points on its boundary too), box-cells, sphere,
     sphere-gauss, cloud; with sides torus:6.2832 or box:1x2. By default what the file declares, or else box-cells."""
+    x_key: str | None = None
+    """Name of the inputs in a file of named arrays."""
+    y_key: str | None = None
+    """Name of the outputs in a file of named arrays."""
+    channel_axis: ChannelAxis | None = None
+    """Where plain arrays have their channels: 1 (after the samples), -1 (last), none; by default what shapes tell."""
 
     epochs: int = Field(30, ge=1)
     batch_size: int = Field(8, ge=1)
@@ -130,14 +140,31 @@ class TrainConfig(BaseModel):
     test_resolutions: tuple[int, ...] = ()
     """Grid sizes for evaluation after training, by resampling the test split."""
 
+    _given: GivenData | None = PrivateAttr(None)
+    _module: nn.Module | None = PrivateAttr(None)
+
     def __init__(self, **values: Any) -> None:
+        given, module = _take_data(values), _take_module(values)
         try:
             super().__init__(**values)
         except ValidationError as error:
             raise InputError(_one_line(error)) from None
+        self._given, self._module = given, module
+
+    @property
+    def source(self) -> str | GivenData:
+        """Where the data are: a path, or what the program holds; InputError where a record names data of a program."""
+        if self._given is None and self.data.startswith(GIVEN):
+            raise InputError(f"the data of this run were {self.data.removeprefix(GIVEN)}: give --data FILE")
+        return self._given if self._given is not None else self.data
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The built model, where the program has given one."""
+        return self._module
 
     @classmethod
-    def of(cls, recipe: Recipe, data: str | Path | None = None, **changes: Any) -> TrainConfig:
+    def of(cls, recipe: Recipe, data: Any = None, **changes: Any) -> TrainConfig:
         """The settings of a recipe on the dataset `data`, or on its own live data, with some fields changed.
 
         `arguments` among the changes are those of the model that differ from the recipe's. InputError without `data`
@@ -218,7 +245,10 @@ class TrainConfig(BaseModel):
     def read_options(self) -> ReadOptions:
         """How the data file is read."""
         test = None if self.test_data is None else Path(self.test_data)
-        return ReadOptions(test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps, self.domain)
+        return ReadOptions(
+            test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps, self.domain,
+            self.x_key, self.y_key, self.channel_axis,
+        )  # fmt: skip
 
     def _policy(self, name: str, device: str) -> Policy:
         return Policy.named(name, self.dtype, self.stabilizer, device)
@@ -248,9 +278,34 @@ def read_config(path: str | Path) -> TrainConfig:
         raise InputError(f"{path}: {error}") from None
 
 
-def _data_of(recipe: Recipe, data: str | Path | None) -> dict[str, Any]:
+def _take_data(values: dict[str, Any]) -> GivenData | None:
+    """What the program holds, taken out of `values`, where its description stays."""
+    data = values.get("data")
+    if isinstance(data, Path):
+        values["data"] = str(data)
+    if not is_given(data) and not isinstance(data, GivenData):
+        return None
+    given = data if isinstance(data, GivenData) else GivenData(data)
+    values["data"] = f"{GIVEN}{given}"
+    return given
+
+
+def _take_module(values: dict[str, Any]) -> nn.Module | None:
+    """A built model, taken out of `values`, where its class and its arguments stay."""
+    module = values.get("model")
+    if not isinstance(module, nn.Module):
+        return None
+    if values.get("arguments"):
+        raise InputError("arguments are those of a model that is built here: a built one has them already")
+    known = isinstance(module, NeuralOperator) and type(module).__name__ in MODELS
+    values["model"] = type(module).__name__ if known else foreign_name(module)
+    values["arguments"] = module.config if known else {}
+    return module
+
+
+def _data_of(recipe: Recipe, data: Any) -> dict[str, Any]:
     if data is not None:
-        return {"data": str(data)}
+        return {"data": data}
     if not recipe.live:
         raise InputError(f"no data are given and those of {recipe.name} are not live: expected a dataset file")
     counts = {"n_train": recipe.n_train, "n_test": recipe.n_test}
@@ -263,5 +318,5 @@ def _one_line(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"unknown field {name!r}: expected one of {', '.join(TrainConfig.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")
-    given = "" if first["type"] in ("missing", "value_error") else f", got {first['input']!r}"
+    given = "" if first["type"] in ("missing", "value_error") else f", got {described(first['input'])}"
     return f"{name}: {message}{given}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Protocol, cast
+
+from torch import nn
 
 from halfwave.data import (
     Dataset,
@@ -15,7 +18,7 @@ from halfwave.data import (
 )
 from halfwave.domains import check_symmetries
 from halfwave.errors import InputError
-from halfwave.models import GINO, MODELS, GraphCache, NeuralOperator, build_model
+from halfwave.models import GINO, MODELS, GraphCache, build_model, under_policy
 from halfwave.recipes import paper_setting
 from halfwave.training.batches import InMemory, Samples
 from halfwave.training.clouds import CloudSamples, find_features, fit_clouds
@@ -40,7 +43,7 @@ class Problem(Protocol):
         """Arguments of the model, channels filled in from the data."""
         ...
 
-    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool = True) -> Operator:
+    def operator(self, config: TrainConfig, model: nn.Module, fit: bool = True) -> Operator:
         """The model with what is fitted on the train split; without `fit`, one that only shows that the model runs."""
         ...
 
@@ -75,7 +78,7 @@ class GridProblem:
     def model_arguments(self, config: TrainConfig) -> dict[str, Any]:
         return config.model_arguments(self.dataset.in_channels, self.dataset.out_channels)
 
-    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool = True) -> Operator:
+    def operator(self, config: TrainConfig, model: nn.Module, fit: bool = True) -> Operator:
         normalizers = fit_normalizers(self.dataset.train) if config.normalise and fit else (None, None)
         return Operator(model, *normalizers)
 
@@ -109,7 +112,7 @@ class CloudProblem:
         latent = {"latent_feature_channels": 1 + len(config.features)}
         return latent | config.model_arguments(in_channels=3, out_channels=1)
 
-    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool = True) -> Operator:
+    def operator(self, config: TrainConfig, model: nn.Module, fit: bool = True) -> Operator:
         # A new one each time: neighbourhoods in the box of one sample are of no use in that of all.
         cast(GINO, model).cache = GraphCache() if config.graph_cache is None else GraphCache(config.graph_cache << 20)
         features = find_features(self.dataset, config.features)
@@ -138,7 +141,7 @@ def problem_of(dataset: AnyDataset) -> Problem:
 def open_data(config: TrainConfig) -> AnyDataset:
     """The dataset of a config: its file, read as it says, or live from a solver."""
     if not config.is_live:
-        return open_any(config.data, config.read_options())
+        return open_any(config.source, config.read_options())
     for name in ("test_data", "subsample", "steps", "domain"):
         if getattr(config, name) != TrainConfig.model_fields[name].default:
             raise InputError(f"{name} is for files: {config.data} is made while training")
@@ -149,8 +152,12 @@ def open_data(config: TrainConfig) -> AnyDataset:
     return live_dataset(generator, n_train=n_train, n_test=n_test)
 
 
-def build_network(config: TrainConfig, problem: Problem) -> NeuralOperator:
-    """The untrained model of a config, with the channels of the problem."""
+def build_network(config: TrainConfig, problem: Problem) -> nn.Module:
+    """The untrained model of a config, with the channels of the problem; or the one that the program has given."""
+    if config.module is not None:
+        shared = any(tensor.is_shared() for tensor in config.module.state_dict().values())
+        # To a process of several it came in memory that they share: each trains weights of its own.
+        return under_policy(deepcopy(config.module) if shared else config.module)
     try:
         return build_model(config.model, problem.model_arguments(config))
     except (TypeError, ValueError) as error:
@@ -164,7 +171,8 @@ def build_operator(config: TrainConfig, dataset: AnyDataset) -> Operator:
 
 
 def is_point_model(name: str) -> bool:
-    return MODELS[name].takes_points
+    """Whether it takes point clouds; a module of a program takes fields on a grid."""
+    return name in MODELS and MODELS[name].takes_points
 
 
 def check_modes_fit(modes: Any, grid: tuple[int, ...], name: str) -> None:

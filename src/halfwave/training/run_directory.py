@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from halfwave.data import Placement
+from halfwave.data import GivenData, Placement
 from halfwave.errors import InputError
 from halfwave.files import locked, make_directory, read_json, remove_leftovers, write_json
 from halfwave.numerics import describe_cpu
@@ -80,8 +80,11 @@ def fingerprint_data(config: TrainConfig) -> dict[str, Any]:
     """What tells this data from other data: of files their content; live data is what its name says."""
     if config.is_live:
         return {"live": config.data}
+    source = config.source
+    if isinstance(source, GivenData):
+        return source.fingerprint()
     test = {} if config.test_data is None else {"test": fingerprint_path(config.test_data)}
-    return {**fingerprint_path(config.data), **test}
+    return {**fingerprint_path(source), **test}
 
 
 def fingerprint_path(path: str | Path) -> dict[str, Any]:

@@ -16,7 +16,15 @@ from torch import Tensor, nn
 
 from halfwave.data import Normalizer
 from halfwave.errors import InputError
-from halfwave.models import MODELS, build_model, set_precision, settle_stabilizers, settled_stabilizers
+from halfwave.models import (
+    MODELS,
+    Foreign,
+    build_model,
+    set_precision,
+    settle_stabilizers,
+    settled_stabilizers,
+    under_policy,
+)
 from halfwave.precision import Policy
 from halfwave.training.clouds import CloudEncoder
 from halfwave.training.devices import like, whole
@@ -25,6 +33,7 @@ from halfwave.training.run_directory import library_version
 from halfwave.training.sealed import read_sealed, write_sealed
 
 KIND = "model"
+_FOREIGN = "module:"
 
 
 def save(model: nn.Module, path: str | Path, extra: Mapping[str, Any] | None = None) -> None:
@@ -39,8 +48,10 @@ def model_file(model: nn.Module, extra: Mapping[str, Any] | None = None) -> tupl
     return {name: whole(t) for name, t in bare.state_dict().items()}, values
 
 
-def load(path: str | Path, expect: str | None = None) -> nn.Module:
+def load(path: str | Path, expect: str | None = None, *, model: nn.Module | None = None) -> nn.Module:
     """The model that `save` wrote (an `Operator` if it was one), in evaluation mode, its weights in the dtype they had.
+
+    A module of one's own is in the file by its weights alone: give one built alike as `model`, to take them.
 
     InputError, one line, for a file that is missing, empty, truncated, changed in any byte, or a pickle; for an unknown
     model; for one that is not the class named `expect`; for tensors that do not fit the model.
@@ -49,11 +60,24 @@ def load(path: str | Path, expect: str | None = None) -> nn.Module:
     if values.get("kind") != KIND:
         raise InputError(f"{path} holds {values.get('kind', 'no model')!r}: a file written by halfwave.save is needed")
     name = values["model"]
+    if model is not None:
+        return _into(model, tensors, values, path)
+    if name.startswith(_FOREIGN):
+        raise InputError(
+            f"{path} has the weights of a {name.removeprefix(_FOREIGN)} of another program: load them into one, by "
+            f"halfwave.load(path, model=...)"
+        )
     if name not in MODELS:
         raise InputError(f"{path} holds the unknown model {name!r}: expected one of {', '.join(MODELS)}")
     if expect is not None and name != expect:
         raise InputError(f"{path} holds a {name}: expected {expect}")
-    model = _build(path, name, values["arguments"]).to(_dtype(tensors))
+    built = _build(path, name, values["arguments"]).to(_dtype(tensors))
+    return _into(built, tensors, values, path)
+
+
+def _into(model: nn.Module, tensors: Mapping[str, Tensor], values: Mapping[str, Any], path: str | Path) -> nn.Module:
+    """The model with what the file holds."""
+    model = under_policy(model)
     load_tensors(model, tensors, path)
     if values["policy"] is not None:
         set_precision(model, Policy.from_dict(values["policy"]))
@@ -73,14 +97,14 @@ def describe_model(model: nn.Module) -> dict[str, Any]:
     """The JSON from which `load` builds the model again, without its tensors."""
     operator = model if isinstance(model, Operator) else Operator(model, None, None)
     bare = operator.model
-    config = getattr(bare, "config", None)
+    config = {} if isinstance(bare, Foreign) else getattr(bare, "config", None)
     if not isinstance(config, dict):
         raise InputError(f"cannot save a {type(bare).__name__}: it has no config, expected one of {', '.join(MODELS)}")
     policy = getattr(bare, "policy", None)
     normalizers = (operator.x_normalizer, operator.y_normalizer)
     return {
         "kind": KIND,
-        "model": type(bare).__name__,
+        "model": bare.name if isinstance(bare, Foreign) else type(bare).__name__,
         "arguments": config,
         "policy": None if policy is None else policy.to_dict(),
         "stabilizers": settled_stabilizers(bare),

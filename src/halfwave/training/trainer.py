@@ -20,14 +20,15 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from torch import nn
 
 from halfwave.display import Display
 from halfwave.errors import InputError
 from halfwave.files import check_no_input, make_directory, write_json
-from halfwave.models import MODELS, NeuralOperator, set_precision, trial_run
+from halfwave.models import MODELS, set_precision, trial_run
 from halfwave.report import draw_curves
 from halfwave.training.checkpointing import Keeper
-from halfwave.training.config import TrainConfig
+from halfwave.training.config import GIVEN, TrainConfig
 from halfwave.training.devices import is_spawned, launch
 from halfwave.training.engine import Engine
 from halfwave.training.loop import Loop
@@ -59,20 +60,32 @@ class Job:
         return problem_of(self.dataset)
 
     @cached_property
-    def model(self) -> NeuralOperator:
+    def model(self) -> nn.Module:
         """From the config's seed; from here on the random numbers are those of the run."""
         seed_all(self.config.seed)
         return build_network(self.config, self.problem)
 
 
-def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> RunResult:
+def train(
+    config: TrainConfig | None = None, run_dir: str | Path | None = None, *, quiet: bool = False, **settings: Any
+) -> RunResult:
     """Train to the end, or go on with the run that `run_dir` holds; a finished one returns its result at once.
+
+    >>> halfwave.train(data=(x, y), model=halfwave.FNO(...), run_dir="runs/mine", epochs=20)
+    >>> halfwave.train(data="flow.npz", model="FNO", arguments={"n_modes": [16, 16]}, run_dir="runs/flow")
+
+    The settings are those of a `TrainConfig`, or one of them. `data` are arrays, tensors, a `Dataset` of pairs or a
+    path; `model` is the name of a class or a built module, which is trained in place (on one device). By default
+    `run_dir` is runs/MODEL-PRECISION.
 
     InputError, before anything is written, for a data file or model that cannot be used, a directory that cannot be
     written, and a directory that holds a run with other settings or other data.
     """
-    run_dir = Path(run_dir)
-    check_no_input(run_dir, *(path for path in (config.data, config.test_data) if path is not None))
+    config = _settle(config, settings)
+    name = f"{config.model.removeprefix('module:')}-{config.precision}"
+    run_dir = Path("runs") / name if run_dir is None else Path(run_dir)
+    held = (None if config.data.startswith(GIVEN) else config.data, config.test_data)
+    check_no_input(run_dir, *(path for path in held if path is not None))
     job = Job(config)
     check_config(job)
     if not is_started(run_dir):
@@ -92,10 +105,16 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
         return read_result(run_dir)
 
 
+def _settle(config: TrainConfig | None, settings: dict[str, Any]) -> TrainConfig:
+    if config is not None and settings:
+        raise InputError(f"{next(iter(settings))} is given beside a config: expected it in the config")
+    return TrainConfig(**settings) if config is None else config
+
+
 def check_config(job: Job) -> None:
     """InputError for settings that cannot be honoured together, on this data; nothing is built yet."""
     config, problem = job.config, job.problem
-    if config.model not in MODELS:
+    if config.module is None and config.model not in MODELS:
         raise InputError(f"unknown model {config.model!r}: expected one of {', '.join(MODELS)}")
     problem.check(config)
     config.build_schedule()
@@ -135,6 +154,7 @@ def _train(fabric: Fabric, job: Job, run_dir: Path, quiet: bool) -> None:
     find_floor(test_split, "test")  # refuses targets that are all zero now, and not after an epoch
     engine = Engine(fabric, operator, loss, config, steps)
     with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
+        display.say(dataset.understood())
         if dataset.placement.origin == "default":
             display.say(f"domain: {dataset.domain}, the default, as {dataset.path.name} declares none (--domain)")
         keeper = Keeper(engine, run_dir, {**dataset.metadata, "domain": dataset.placement.to_dict()})
