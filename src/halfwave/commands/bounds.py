@@ -13,14 +13,14 @@ import tyro
 from halfwave.certificates import Certificate, certify, core_of
 from halfwave.commands.bounds_data import measure_data
 from halfwave.commands.bounds_theory import Question, describe, sweep
-from halfwave.commands.common import ReadingOptions, as_usage, find_model_file, log_console
+from halfwave.commands.common import ReadingOptions, as_usage, log_console
 from halfwave.commands.evaluate import check_fits
 from halfwave.data import Dataset, open_dataset
 from halfwave.errors import InputError, UsageError
 from halfwave.files import write_json
 from halfwave.precision import Policy
 from halfwave.report import draw_bounds, is_result
-from halfwave.training import load, open_data, read_config
+from halfwave.training import find_model_file, load, open_data, read_config
 
 _OF_A_COEFFICIENT = (
     "grid", "dim", "format", "frequency", "sup", "lipschitz", "variation", "periodic", "algorithm",

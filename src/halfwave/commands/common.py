@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from rich.console import Console
 
 from halfwave.data import ReadOptions
-from halfwave.errors import InputError, UsageError
+from halfwave.errors import UsageError
 
 T = TypeVar("T")
 
@@ -86,15 +85,3 @@ class ReadingOptions:
             "domain": self.domain,
         }
         return {name: value for name, value in found.items() if value is not None}
-
-
-def find_model_file(run: Path) -> Path:
-    """The model of a run: `run` itself if it is a file, else ``model.safetensors`` in the directory."""
-    if run.is_dir():
-        found = run / "model.safetensors"
-        if not found.exists():
-            raise InputError(f"{run} has no model.safetensors: not a run, or not finished (train again to resume it)")
-        return found
-    if not run.exists():
-        raise InputError(f"{run} does not exist: expected a run directory or a model file")
-    return run

@@ -9,14 +9,24 @@ from pathlib import Path
 from torch import nn
 from tyro.conf import Positional
 
-from halfwave.commands.common import ReadingOptions, find_model_file, log_console, results_console
+from halfwave.commands.common import ReadingOptions, log_console, results_console
 from halfwave.data import PointDataset, open_any
 from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
 from halfwave.models import set_precision
 from halfwave.precision import PRECISIONS, Policy
 from halfwave.tables import build_table
-from halfwave.training import AnyDataset, CloudSamples, Samples, evaluate, load, open_data, read_config, read_extra
+from halfwave.training import (
+    AnyDataset,
+    CloudSamples,
+    Samples,
+    evaluate,
+    find_model_file,
+    load,
+    open_data,
+    read_config,
+    read_extra,
+)
 
 
 @dataclass

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from rich.table import Table
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
+from halfwave.commands.choosing import choose
+from halfwave.commands.common import ReadingOptions, as_usage, log_console, parse_pairs, results_console
 from halfwave.errors import UsageError
 from halfwave.numerics import memory_bytes
 from halfwave.planner import (
@@ -25,16 +27,17 @@ from halfwave.planner import (
     paper_tables,
     parse_bytes,
 )
-from halfwave.recipes import get_recipe
 from halfwave.tables import build_table
 
 
 @dataclass
-class Plan:
+class Plan(ReadingOptions):
     """Memory, largest batch, time and precision of each policy, before a run."""
 
     recipe: Positional[str] = ""
-    """Name of a recipe: darcy, darcy-paper, ..."""
+    """Name of a recipe (darcy, darcy-paper, ...), a family (fno, tfno, sfno, unet) with --data, or a run directory."""
+    data: Path | None = None
+    """Plan for the fields of this file."""
     batch: int | None = None
     """Samples of a batch; by default the recipe's."""
     grid: int | None = None
@@ -60,7 +63,7 @@ class Plan:
         if self.paper:
             self._paper()
             return
-        recipe = as_usage(lambda: get_recipe(self.recipe))
+        recipe = choose(self.recipe, self.data, self).recipe
         batch = int(recipe.training.get("batch_size", 8)) if self.batch is None else self.batch
         if batch < 1:
             raise UsageError(f"--batch must be at least 1, got {batch}")

@@ -9,14 +9,14 @@ import torch
 from torch import nn
 from tyro.conf import Positional
 
-from halfwave.commands.common import ReadingOptions, find_model_file, log_console, results_console
+from halfwave.commands.common import ReadingOptions, log_console, results_console
 from halfwave.commands.evaluate import check_fits
 from halfwave.data import CloudWriter, FieldWriter, open_clouds, open_fields
 from halfwave.display import progress_of
 from halfwave.errors import UsageError
 from halfwave.files import check_no_input
 from halfwave.models import unpack_points
-from halfwave.training import CloudEncoder, load
+from halfwave.training import CloudEncoder, find_model_file, load
 
 
 @dataclass

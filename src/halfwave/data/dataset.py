@@ -152,6 +152,11 @@ class Dataset:
         return self.train.out_channels
 
     @property
+    def model_channels(self) -> tuple[int, int]:
+        """Channels that a model of this data takes and gives."""
+        return self.in_channels, self.out_channels
+
+    @property
     def grid(self) -> tuple[int, ...]:
         """Points along each axis of the train split; the test split may be finer."""
         return self.train.grid

@@ -1,22 +1,27 @@
 """A problem declared once: data, model and training at each scale, and the paper's settings with their lines."""
 
+from halfwave.recipes.general import GENERAL, general_recipe, recipe_for
 from halfwave.recipes.paper import HALF, PAPER, describe_paper, paper_setting
 from halfwave.recipes.problems import PROBLEMS, TITLES, UNET_PROBLEMS
-from halfwave.recipes.recipe import SCALES, Recipe, Scale, get_recipe, problem, recipes, register_recipe
+from halfwave.recipes.recipe import SCALES, DataFacts, Recipe, Scale, get_recipe, problem, recipes, register_recipe
 
 __all__ = [
+    "GENERAL",
     "HALF",
     "PAPER",
     "PROBLEMS",
     "SCALES",
     "TITLES",
     "UNET_PROBLEMS",
+    "DataFacts",
     "Recipe",
     "Scale",
     "describe_paper",
+    "general_recipe",
     "get_recipe",
     "paper_setting",
     "problem",
+    "recipe_for",
     "recipes",
     "register_recipe",
 ]

@@ -6,6 +6,7 @@ from halfwave.training.clouds import CloudEncoder, CloudSamples
 from halfwave.training.comparison import build_engine, compare_steps
 from halfwave.training.config import FREE_ON_RESUME, PLANNED, TrainConfig, read_config
 from halfwave.training.evaluation import evaluate
+from halfwave.training.from_run import find_model_file, initial_model, is_run, recipe_of_run
 from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
 from halfwave.training.nonfinite import NonFiniteError
 from halfwave.training.operator import Operator
@@ -44,12 +45,16 @@ __all__ = [
     "describe_environment",
     "epoch_order",
     "evaluate",
+    "find_model_file",
+    "initial_model",
+    "is_run",
     "load",
     "measure_step",
     "open_data",
     "read_config",
     "read_extra",
     "read_metrics",
+    "recipe_of_run",
     "samples_per_second",
     "save",
     "seed_all",

@@ -46,6 +46,10 @@ class TrainConfig(BaseModel):
     recipe: str | None = None
     """Name of the recipe that these settings came from, for the record."""
 
+    init_from: str | None = None
+    """Run directory or model file to begin from, weights and normalizers: fine-tuning, also at another resolution or
+    precision."""
+
     test_data: str | None = None
     """A separate file with the test samples."""
     n_train: int | None = Field(None, ge=1)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import statistics
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,16 @@ from halfwave.display import Display
 from halfwave.errors import InputError
 from halfwave.files import check_no_input, make_directory, write_json
 from halfwave.models import MODELS, set_precision, trial_run
+from halfwave.recipes import GENERAL, general_recipe
 from halfwave.report import draw_curves
 from halfwave.training.checkpointing import Keeper
 from halfwave.training.config import GIVEN, TrainConfig
 from halfwave.training.devices import is_spawned, launch
 from halfwave.training.engine import Engine
+from halfwave.training.from_run import begin_from, initial_model
 from halfwave.training.loop import Loop
 from halfwave.training.losses import find_floor
+from halfwave.training.operator import Operator
 from halfwave.training.problem import AnyDataset, Problem, build_network, open_data, problem_of
 from halfwave.training.records import FIGURES, SUMMARY, RunResult, read_result
 from halfwave.training.run_directory import claimed, is_started, start_record
@@ -63,7 +67,22 @@ class Job:
     def model(self) -> nn.Module:
         """From the config's seed; from here on the random numbers are those of the run."""
         seed_all(self.config.seed)
-        return build_network(self.config, self.problem)
+        built = build_network(self.config, self.problem)
+        return built if self.start is None else self.start.model
+
+    @cached_property
+    def start(self) -> Operator | None:
+        """What the run begins from, if it does not begin anew."""
+        if self.config.init_from is None:
+            return None
+        found = begin_from(self.config, build_network(self.config, self.problem))
+        return found if isinstance(found, Operator) else Operator(found, None, None)
+
+    def operator(self) -> Operator:
+        """The model with what is fitted on the train split, or with what it was trained with before."""
+        if self.start is not None and self.start.y_normalizer is not None and self.config.normalise:
+            return self.start
+        return self.problem.operator(self.config, self.model)
 
 
 def train(
@@ -72,11 +91,12 @@ def train(
     """Train to the end, or go on with the run that `run_dir` holds; a finished one returns its result at once.
 
     >>> halfwave.train(data=(x, y), model=halfwave.FNO(...), run_dir="runs/mine", epochs=20)
-    >>> halfwave.train(data="flow.npz", model="FNO", arguments={"n_modes": [16, 16]}, run_dir="runs/flow")
+    >>> halfwave.train(data="flow.npz", model="fno", run_dir="runs/flow")
 
     The settings are those of a `TrainConfig`, or one of them. `data` are arrays, tensors, a `Dataset` of pairs or a
-    path; `model` is the name of a class or a built module, which is trained in place (on one device). By default
-    `run_dir` is runs/MODEL-PRECISION.
+    path; `model` is a family (fno, tfno, sfno, gino, unet: its settings follow from the data), the name of a class with
+    `arguments`, or a built module, which is trained in place (on one device). By default `run_dir` is
+    runs/MODEL-PRECISION. A finished run goes on when more `epochs` are asked for.
 
     InputError, before anything is written, for a data file or model that cannot be used, a directory that cannot be
     written, and a directory that holds a run with other settings or other data.
@@ -97,7 +117,13 @@ def train(
         if first:
             start_record(run_dir, config, job.dataset.placement)
         finished = _finished(run_dir)
-        if finished is not None:
+        if finished is not None and finished.epochs < config.epochs and finished.status == "finished":
+            with Display(0, quiet) as display:
+                display.say(
+                    f"{run_dir} was finished after {finished.epochs} epochs: going on to {config.epochs}, "
+                    f"at the rates of a run of that many"
+                )
+        elif finished is not None:
             return finished
         if is_spawned(config.devices, config.strategy):
             job = Job(config)  # the model that was checked is freed: each worker has one of its own
@@ -108,7 +134,18 @@ def train(
 def _settle(config: TrainConfig | None, settings: dict[str, Any]) -> TrainConfig:
     if config is not None and settings:
         raise InputError(f"{next(iter(settings))} is given beside a config: expected it in the config")
-    return TrainConfig(**settings) if config is None else config
+    if config is not None:
+        return config
+    family, data = settings.get("model", "fno"), settings.get("data")
+    if not isinstance(family, str) or family not in GENERAL:
+        return TrainConfig(**settings)
+    read = TrainConfig(**{**settings, "model": GENERAL[family][0], "arguments": {}})
+    changes = {name: value for name, value in settings.items() if name not in ("model", "data")}
+    recipe = general_recipe(family, open_data(read))
+    if read.init_from is not None:
+        model, arguments = initial_model(read.init_from)
+        recipe = replace(recipe, model=model, arguments=arguments)
+    return TrainConfig.of(recipe, data, **changes)
 
 
 def check_config(job: Job) -> None:
@@ -146,7 +183,7 @@ def check_model(job: Job) -> None:
 def _train(fabric: Fabric, job: Job, run_dir: Path, quiet: bool) -> None:
     """The whole run, in one of its processes; the first one leaves summary.json."""
     config, dataset, problem = job.config, job.dataset, job.problem
-    operator = problem.operator(config, job.model)
+    operator = job.operator()
     train_split, test_split = problem.samples(config, operator)
     batches = -(-len(train_split) // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
