@@ -24,6 +24,7 @@ _NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
 _OF_DATA = ("n_train", "n_test", "resolution")
 _READING = (
     *_OF_DATA, "test_data", "subsample", "steps", "domain", "x_key", "y_key", "channel_axis",
+    "horizon", "horizons", "history", "time_stride",
 )  # fmt: skip
 
 

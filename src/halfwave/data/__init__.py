@@ -30,6 +30,7 @@ from halfwave.data.shallow_water import ShallowWater
 from halfwave.data.smooth_darcy import SmoothDarcy
 from halfwave.data.trajectories import Trajectories
 from halfwave.data.vorticity_trajectories import VorticityTrajectories
+from halfwave.data.windows import Window, Windows
 
 __all__ = [
     "GENERATORS",
@@ -63,6 +64,8 @@ __all__ = [
     "Split",
     "Trajectories",
     "VorticityTrajectories",
+    "Window",
+    "Windows",
     "ahmed_body",
     "build_generator",
     "car_body",

@@ -26,6 +26,8 @@ from halfwave.data.readers.plain_h5 import is_matlab, read_plain_h5
 from halfwave.data.readers.the_well import find_folders, is_the_well, read_the_well, read_the_well_directory
 from halfwave.data.readers.torch_file import read_torch
 from halfwave.data.resampling import Resampled
+from halfwave.data.trajectories import StatePairs
+from halfwave.data.windows import windows_of
 from halfwave.errors import InputError
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -75,11 +77,15 @@ def open_any(path: Data, options: ReadOptions = _DEFAULTS) -> Dataset | PointDat
     """Open a dataset of either kind."""
     given = path if isinstance(path, GivenData) else None
     path = Path("<given>") if given is not None else Path(path)  # type: ignore[arg-type]
-    found = _find(path, options) if given is None else given.find(options)
+    found = _find(path, options) if given is None else _in_time(given.find(options), path, options)
     if isinstance(found, PointDataset):
         return _limit_clouds(found, options)
     splits, metadata = _complete(found, path, options)
+    if options.window is not None:
+        splits = {name: windows_of(source, options.window) for name, source in splits.items()}
     placement = place(found.domain, options.domain, len(splits["train"].shapes[0]) - 2, path)
+    if options.window is not None and (options.stride > 1 or options.resolution):
+        raise InputError("windows of trajectories are read on the grid of their file: leave the resolution out")
     if options.stride > 1 or options.resolution:
         splits, placement = _resample(splits, placement, options)
         metadata |= {"stride": options.stride, "resampled_to": options.resolution}
@@ -88,6 +94,21 @@ def open_any(path: Data, options: ReadOptions = _DEFAULTS) -> Dataset | PointDat
 
 
 def _find(path: Path, options: ReadOptions) -> Found | PointDataset:
+    found = _recognise(path, options)
+    return found if isinstance(found, PointDataset) else _in_time(found, path, options)
+
+
+def _in_time(found: Found, path: Path, options: ReadOptions) -> Found:
+    """For windows the trajectories stand in the splits, as pairs of states: each of them is one row."""
+    if options.window is None:
+        return found
+    if not found.trajectories:
+        raise InputError(f"{path} has no trajectories: a horizon needs states in time, N x steps x channels x grid")
+    pairs: dict[str, PairSource] = {name: StatePairs(part, (0, -1)) for name, part in found.trajectories.items()}
+    return replace(found, splits=pairs)
+
+
+def _recognise(path: Path, options: ReadOptions) -> Found | PointDataset:
     if path.is_dir():
         return _find_in_directory(path, options)
     require_file(path)

@@ -24,6 +24,7 @@ from halfwave.models.sfno import SFNO
 from halfwave.models.tfno import TFNO
 from halfwave.models.trunk import GridOperator
 from halfwave.models.unet import UNet
+from halfwave.models.unrolled import Gradients, Unrolled, Unrolling, stepping_model
 
 _MODELS: dict[str, type[NeuralOperator]] = {cls.__name__: cls for cls in (FNO, TFNO, SFNO, GINO, UNet)}
 MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType(_MODELS)
@@ -59,6 +60,7 @@ __all__ = [
     "FNOBlock",
     "Factors",
     "Foreign",
+    "Gradients",
     "GraphCache",
     "GridEmbedding",
     "GridOperator",
@@ -67,6 +69,8 @@ __all__ = [
     "SinusoidalEmbedding",
     "Skip",
     "UNet",
+    "Unrolled",
+    "Unrolling",
     "blocks_of",
     "build_model",
     "foreign_name",
@@ -79,6 +83,7 @@ __all__ = [
     "settle_for",
     "settle_stabilizers",
     "settled_stabilizers",
+    "stepping_model",
     "trial_run",
     "under_policy",
     "unpack_points",

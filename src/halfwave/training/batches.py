@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data import Split
+from halfwave.data import Split, Windows
 from halfwave.domains import Domain
 from halfwave.measure import tensors_of
 from halfwave.training.clouds import Inputs, Targets
@@ -23,6 +23,11 @@ class Samples(Protocol):
 
     @property
     def domain(self) -> Domain: ...
+
+    @property
+    def windows(self) -> Windows | None:
+        """Of samples that are spans of trajectories, those."""
+        ...
 
     def __len__(self) -> int: ...
 
@@ -37,7 +42,7 @@ class InMemory:
     """A split read once: x and y as two tensors."""
 
     def __init__(self, split: Split) -> None:
-        self.domain = split.domain
+        self.domain, self.windows = split.domain, split.windows
         self.x, self.y = split[:]
 
     def __len__(self) -> int:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 from torch import nn
 
-from halfwave.data import ChannelAxis, GivenData, ReadOptions, is_given
+from halfwave.data import ChannelAxis, GivenData, ReadOptions, Window, is_given
 from halfwave.domains import read_name
 from halfwave.errors import InputError, described
 from halfwave.files import read_json
-from halfwave.models import MODELS, NeuralOperator, foreign_name
+from halfwave.models import MODELS, Gradients, NeuralOperator, foreign_name
 from halfwave.numerics import get_format
 from halfwave.precision import BLOCKS, PRECISIONS, Policy, Schedule, check_stabilizer
 from halfwave.recipes import Recipe
@@ -65,6 +66,23 @@ class TrainConfig(BaseModel):
     domain: str | None = None
     """Where the fields of a file live that does not say so: torus, box (points on its boundary too), box-cells, sphere,
     sphere-gauss, cloud; with sides torus:6.2832 or box:1x2. By default what the file declares, or else box-cells."""
+    horizon: int | None = Field(None, ge=1)
+    """Of trajectories: steps that a sample is unrolled over in training; every window of so many becomes a sample."""
+    horizons: tuple[tuple[float, int], ...] | None = None
+    """Of trajectories: a horizon that changes on the way, as pairs (fraction, steps), such as 0.5 1 0.5 8."""
+    history: int = Field(1, ge=1)
+    """Of trajectories: states that the model sees."""
+    time_stride: int = Field(1, ge=1)
+    """Of trajectories: one step of the model is so many of the file."""
+    unroll: Gradients = "all"
+    """Of trajectories: gradients through all steps, through the last of each (every step has a loss), or pushforward
+    (the last step has a loss, those before it make its input)."""
+    residual: bool = False
+    """Of trajectories: the model gives the change in a step, in units of its standard deviation, and not the state."""
+    noise: float = Field(0.0, ge=0)
+    """Of trajectories: normal noise on the states that training sees, in standard deviations of the state."""
+    recompute_steps: bool = False
+    """Of trajectories: each step runs again in the backward pass, so that memory hardly grows with the horizon."""
     x_key: str | None = None
     """Name of the inputs in a file of named arrays."""
     y_key: str | None = None
@@ -207,6 +225,13 @@ class TrainConfig(BaseModel):
     def _known_format(cls, dtype: str | None) -> str | None:
         return None if dtype is None else get_format(dtype).name
 
+    @field_validator("horizons")
+    @classmethod
+    def _whole_horizons(cls, horizons: tuple[tuple[float, int], ...] | None) -> tuple[tuple[float, int], ...] | None:
+        if horizons is not None and not all(fraction > 0 and steps > 0 for fraction, steps in horizons):
+            raise ValueError(f"expected pairs of a positive fraction and at least 1 step, got {list(horizons)}")
+        return horizons or None
+
     @field_validator("domain")
     @classmethod
     def _known_domain(cls, domain: str | None) -> str | None:
@@ -251,8 +276,30 @@ class TrainConfig(BaseModel):
         test = None if self.test_data is None else Path(self.test_data)
         return ReadOptions(
             test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps, self.domain,
-            self.x_key, self.y_key, self.channel_axis,
+            self.x_key, self.y_key, self.channel_axis, window=self.window,
         )  # fmt: skip
+
+    @property
+    def window(self) -> Window | None:
+        """What a sample of trajectories is; None where two steps are a pair. InputError for settings without one."""
+        if self.horizon is None and self.horizons is None:
+            for name in ("history", "time_stride", "unroll", "residual", "noise", "recompute_steps"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise InputError(f"{name} is for trajectories that are stepped through: expected a horizon with it")
+            return None
+        longest = self.horizon if self.horizons is None else max(steps for _, steps in self.horizons)
+        if self.horizons is not None and self.horizon not in (None, longest):
+            raise InputError(f"horizon is {self.horizon} and horizons go up to {longest}: expected one of the two")
+        assert longest is not None, "one of the two is given"
+        return Window(self.history, longest, self.time_stride)
+
+    def horizon_at(self, progress: float) -> int:
+        """Steps that training looks at when this part of its updates is done."""
+        if self.horizons is None:
+            return self.horizon or 1
+        ends = list(accumulate(fraction for fraction, _ in self.horizons))
+        place = next((i for i, end in enumerate(ends) if progress < end / ends[-1]), len(ends) - 1)
+        return self.horizons[place][1]
 
     def _policy(self, name: str, device: str) -> Policy:
         return Policy.named(name, self.dtype, self.stabilizer, device)

@@ -18,7 +18,14 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from halfwave.measure import StepMeasure, measure
-from halfwave.models import recompute_blocks, set_precision, settle_stabilizers, settled_stabilizers
+from halfwave.models import (
+    Unrolled,
+    recompute_blocks,
+    set_precision,
+    settle_stabilizers,
+    settled_stabilizers,
+    stepping_model,
+)
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch
 from halfwave.training.clouds import Inputs
@@ -76,7 +83,7 @@ class Engine:
     def __init__(self, fabric: Fabric, operator: Operator, loss: Loss, config: TrainConfig, total_steps: int) -> None:
         self.fabric, self.operator, self.loss, self.config = fabric, operator, loss, config
         if config.recompute:
-            recompute_blocks(operator.model)
+            recompute_blocks(stepping_model(operator.model))
         if config.compile:
             operator.model.compile()
         self.module = distribute(fabric, operator, config.strategy)
@@ -96,6 +103,14 @@ class Engine:
         """Set the learning rate of an update; it depends on the number of updates before it alone."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
+
+    def set_horizon(self, progress: float) -> int | None:
+        """Set how far training looks in time; it depends on the part of the batches that is done alone."""
+        model = self.operator.model
+        if not isinstance(model, Unrolled):
+            return None
+        model.set_steps(self.config.horizon_at(progress))
+        return model.steps
 
     def learning_rate(self, step: int) -> float:
         """The config's rate times what its scheduler says of the part of the updates that is done."""

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from halfwave.data import Windows
 from halfwave.domains import Domain
 from halfwave.errors import InputError
 from halfwave.training.batches import Batch, Samples
+from halfwave.training.in_time import PerStep
 from halfwave.training.losses import LOSSES, Loss, build_loss, floor_of, sizes_of
 
 _SIZE = "size"
@@ -50,7 +52,7 @@ def sample_errors(
 
     What one of several processes knows: theirs add up to those of the whole split.
     """
-    losses = reported_losses(split.domain)
+    losses = reported_losses(split.domain, split.windows)
     device = next(model.parameters()).device
     found = {name: torch.zeros(len(split), dtype=torch.float64) for name in (*losses, _SIZE)}
     was_training = model.training
@@ -79,9 +81,12 @@ def mean_errors(found: Mapping[str, Tensor]) -> Errors:
     return Errors(means, len(sizes) - number)
 
 
-def reported_losses(domain: Domain) -> dict[str, Loss]:
-    """The errors that are reported on a domain."""
-    return {name: build_loss(name, domain) for name in (LOSSES if domain.has_grid else ("l2",))}
+def reported_losses(domain: Domain, windows: Windows | None = None) -> dict[str, Loss]:
+    """The errors that are reported on a domain; of windows in time their means over the steps."""
+    losses = {name: build_loss(name, domain) for name in (LOSSES if domain.has_grid else ("l2",))}
+    if windows is None:
+        return losses
+    return {name: PerStep(loss, windows.source.channels) for name, loss in losses.items()}
 
 
 def _coarser(batch: Batch, domain: Domain, resolution: int | None) -> Batch:

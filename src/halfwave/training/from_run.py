@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from halfwave.errors import InputError
+from halfwave.models import Unrolled, stepping_model
 from halfwave.recipes import Recipe, recipe_for
 from halfwave.training.config import TrainConfig, read_config
 from halfwave.training.operator import Operator
@@ -58,9 +60,20 @@ def begin_from(config: TrainConfig, model: nn.Module) -> Operator | nn.Module:
     path = find_model_file(Path(config.init_from))
     own = config.module
     loaded = load(path, expect=None if own is not None else config.model, model=own)
-    bare = loaded.model if isinstance(loaded, Operator) else loaded
+    bare = stepping_model(loaded.model if isinstance(loaded, Operator) else loaded)
     for name, tensor in model.state_dict().items():
         found = bare.state_dict().get(name)
         if found is None or found.shape != tensor.shape:
             raise InputError(f"{path} does not fit the model: {name!r} differs; give none of its arguments")
     return loaded.train()
+
+
+def keep_units(start: Operator, fresh: Operator) -> Operator | None:
+    """`fresh` in the units that `start` was trained in; None where one of them steps in time and the other does not."""
+    if isinstance(start.model, Unrolled) != isinstance(fresh.model, Unrolled):
+        return None
+    if not isinstance(start.model, Unrolled) or not isinstance(fresh.model, Unrolled):
+        return start
+    units = start.model.unrolling.increments if fresh.model.unrolling.residual else ()
+    stepping = Unrolled(start.model.model, replace(fresh.model.unrolling, increments=units))
+    return Operator(stepping, start.x_normalizer, start.y_normalizer)

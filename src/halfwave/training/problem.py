@@ -18,11 +18,12 @@ from halfwave.data import (
 )
 from halfwave.domains import check_symmetries
 from halfwave.errors import InputError
-from halfwave.models import GINO, MODELS, GraphCache, build_model, under_policy
+from halfwave.models import GINO, MODELS, GraphCache, Unrolled, build_model, under_policy
 from halfwave.recipes import paper_setting
 from halfwave.training.batches import InMemory, Samples
 from halfwave.training.clouds import CloudSamples, find_features, fit_clouds
 from halfwave.training.config import LIVE, TrainConfig
+from halfwave.training.in_time import PerStep, build_stepper
 from halfwave.training.losses import Loss, build_loss
 from halfwave.training.operator import Operator
 
@@ -51,8 +52,8 @@ class Problem(Protocol):
         """Train and test batches for this operator."""
         ...
 
-    def loss(self, config: TrainConfig, floor: float = 0.0) -> Loss:
-        """The training loss; a target up to the size `floor` counts as zero."""
+    def loss(self, config: TrainConfig, floor: float = 0.0, model: nn.Module | None = None) -> Loss:
+        """The training loss of an operator's `model`; a target up to the size `floor` counts as zero."""
         ...
 
 
@@ -76,9 +77,11 @@ class GridProblem:
             raise InputError(f"test resolution {too_fine[0]} is not on the test data: expected 1 to {finest}")
 
     def model_arguments(self, config: TrainConfig) -> dict[str, Any]:
-        return config.model_arguments(self.dataset.in_channels, self.dataset.out_channels)
+        return config.model_arguments(*self.dataset.model_channels)
 
     def operator(self, config: TrainConfig, model: nn.Module, fit: bool = True) -> Operator:
+        if self.dataset.train.windows is not None:
+            return build_stepper(config, self.dataset, model, fit)
         normalizers = fit_normalizers(self.dataset.train) if config.normalise and fit else (None, None)
         return Operator(model, *normalizers)
 
@@ -86,10 +89,15 @@ class GridProblem:
         train, test = self.dataset.train, self.dataset.test
         if not config.in_memory:
             return train, test
+        if train.windows is not None:
+            return train.in_memory(), test.in_memory()
         return InMemory(train) if train.lasting else train, InMemory(test)
 
-    def loss(self, config: TrainConfig, floor: float = 0.0) -> Loss:
-        return build_loss(config.loss, self.dataset.domain, floor)
+    def loss(self, config: TrainConfig, floor: float = 0.0, model: nn.Module | None = None) -> Loss:
+        loss = build_loss(config.loss, self.dataset.domain, floor)
+        if not isinstance(model, Unrolled):
+            return loss
+        return PerStep(loss, model.unrolling.channels, model)
 
 
 class CloudProblem:
@@ -129,7 +137,7 @@ class CloudProblem:
         )
         return train, test
 
-    def loss(self, config: TrainConfig, floor: float = 0.0) -> Loss:
+    def loss(self, config: TrainConfig, floor: float = 0.0, model: nn.Module | None = None) -> Loss:
         return build_loss(config.loss, self.dataset.domain, floor, config.area_weighted)
 
 

@@ -19,10 +19,13 @@ from halfwave.errors import InputError
 from halfwave.models import (
     MODELS,
     Foreign,
+    Unrolled,
+    Unrolling,
     build_model,
     set_precision,
     settle_stabilizers,
     settled_stabilizers,
+    stepping_model,
     under_policy,
 )
 from halfwave.precision import Policy
@@ -43,7 +46,7 @@ def save(model: nn.Module, path: str | Path, extra: Mapping[str, Any] | None = N
 
 def model_file(model: nn.Module, extra: Mapping[str, Any] | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and JSON of a model's file. Where the model is sharded, every process must call this together."""
-    bare = model.model if isinstance(model, Operator) else model
+    bare = stepping_model(model.model if isinstance(model, Operator) else model)
     values = {**describe_model(model), "extra": dict(extra or {})}
     return {name: whole(t) for name, t in bare.state_dict().items()}, values
 
@@ -96,7 +99,7 @@ def read_extra(path: str | Path) -> dict[str, Any]:
 def describe_model(model: nn.Module) -> dict[str, Any]:
     """The JSON from which `load` builds the model again, without its tensors."""
     operator = model if isinstance(model, Operator) else Operator(model, None, None)
-    bare = operator.model
+    bare = stepping_model(operator.model)
     config = {} if isinstance(bare, Foreign) else getattr(bare, "config", None)
     if not isinstance(config, dict):
         raise InputError(f"cannot save a {type(bare).__name__}: it has no config, expected one of {', '.join(MODELS)}")
@@ -111,6 +114,7 @@ def describe_model(model: nn.Module) -> dict[str, Any]:
         "normalizers": [n.state() if n is not None else None for n in normalizers],
         "encoder": None if operator.encoder is None else operator.encoder.state(),
         "is_operator": isinstance(model, Operator),
+        "unrolling": operator.model.unrolling.to_dict() if isinstance(operator.model, Unrolled) else None,
         "halfwave": library_version(),
     }
 
@@ -142,6 +146,9 @@ def _build(path: str | Path, name: str, arguments: dict[str, Any]) -> nn.Module:
 
 
 def _with_normalizers(model: nn.Module, values: Mapping[str, Any]) -> nn.Module:
+    unrolling = values.get("unrolling")
+    if unrolling is not None:
+        model = Unrolled(model, Unrolling(**unrolling))
     if not values["is_operator"]:
         return model
     x, y = (Normalizer.from_state(state) if state is not None else None for state in values["normalizers"])

@@ -26,14 +26,14 @@ from torch import nn
 from halfwave.display import Display
 from halfwave.errors import InputError
 from halfwave.files import check_no_input, make_directory, write_json
-from halfwave.models import MODELS, set_precision, trial_run
+from halfwave.models import MODELS, set_precision, stepping_model, trial_run
 from halfwave.recipes import GENERAL, general_recipe
 from halfwave.report import draw_curves
 from halfwave.training.checkpointing import Keeper
 from halfwave.training.config import GIVEN, TrainConfig
 from halfwave.training.devices import is_spawned, launch
 from halfwave.training.engine import Engine
-from halfwave.training.from_run import begin_from, initial_model
+from halfwave.training.from_run import begin_from, initial_model, keep_units
 from halfwave.training.loop import Loop
 from halfwave.training.losses import find_floor
 from halfwave.training.operator import Operator
@@ -68,7 +68,7 @@ class Job:
         """From the config's seed; from here on the random numbers are those of the run."""
         seed_all(self.config.seed)
         built = build_network(self.config, self.problem)
-        return built if self.start is None else self.start.model
+        return built if self.start is None else stepping_model(self.start.model)
 
     @cached_property
     def start(self) -> Operator | None:
@@ -80,9 +80,10 @@ class Job:
 
     def operator(self) -> Operator:
         """The model with what is fitted on the train split, or with what it was trained with before."""
-        if self.start is not None and self.start.y_normalizer is not None and self.config.normalise:
-            return self.start
-        return self.problem.operator(self.config, self.model)
+        if self.start is None or self.start.y_normalizer is None or not self.config.normalise:
+            return self.problem.operator(self.config, self.model)
+        begun = keep_units(self.start, self.problem.operator(self.config, self.model, fit=False))
+        return self.problem.operator(self.config, self.model) if begun is None else begun
 
 
 def train(
@@ -187,7 +188,7 @@ def _train(fabric: Fabric, job: Job, run_dir: Path, quiet: bool) -> None:
     train_split, test_split = problem.samples(config, operator)
     batches = -(-len(train_split) // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
-    loss = problem.loss(config, find_floor(train_split, "train"))
+    loss = problem.loss(config, find_floor(train_split, "train"), operator.model)
     find_floor(test_split, "test")  # refuses targets that are all zero now, and not after an epoch
     engine = Engine(fabric, operator, loss, config, steps)
     with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:

@@ -12,6 +12,7 @@ import numpy as np
 from halfwave.data.arrays import PairSource
 from halfwave.data.channels import ChannelAxis, ChannelRule
 from halfwave.data.trajectories import Trajectories
+from halfwave.data.windows import Window
 from halfwave.domains import Domain, read_name
 from halfwave.errors import InputError
 
@@ -33,6 +34,7 @@ class ReadOptions:
     x_key, y_key: names of inputs and outputs in a file of named arrays.
     channel_axis: 1 (after the samples), -1 (last) or none, where the shapes of plain arrays leave it open.
     grid_axes: how many axes the fields have, where a model is there to say so.
+    window: all such spans of trajectories as samples, in place of two steps of each; counts are of trajectories.
     inputs_only: nothing but inputs is needed, such as for a prediction; the file may have no outputs.
     """
 
@@ -48,6 +50,7 @@ class ReadOptions:
     channel_axis: ChannelAxis | None = None
     grid_axes: int | None = None
     inputs_only: bool = False
+    window: Window | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_train", "n_test", "stride"):
