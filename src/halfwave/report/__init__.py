@@ -7,6 +7,7 @@ from halfwave.report.evidence import SIGNS, Evidence, Finding
 from halfwave.report.evidence_files import EvidenceFiles
 from halfwave.report.preview import BodyPictures, FieldPictures, save_preview
 from halfwave.report.profile import draw_profile
+from halfwave.report.rollout import animate_rollout, draw_rollout
 from halfwave.report.summary import Check, Comparison, Line, Panel, Series, Summary, Value, Verdict, plus_minus, text_of
 
 __all__ = [
@@ -24,9 +25,11 @@ __all__ = [
     "Summary",
     "Value",
     "Verdict",
+    "animate_rollout",
     "draw_bounds",
     "draw_curves",
     "draw_profile",
+    "draw_rollout",
     "is_result",
     "plus_minus",
     "save_preview",
