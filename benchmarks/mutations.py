@@ -91,7 +91,8 @@ MUTATIONS = (
     ),
     Mutation(
         "weak test: memory tables of another shape", "planner/paper_memory.py",
-        "work = recipe_work(recipe) if", 'work = recipe_work(recipe.at("standard")) if', (_MEMORY, "-k", "inputs"),
+        "work = recipe_workload(recipe) if", 'work = recipe_workload(recipe.at("standard")) if',
+        (_MEMORY, "-k", "inputs"),
     ),
     Mutation(
         "weak test: a table's name is not told", "planner/paper_memory.py",

@@ -18,7 +18,9 @@ from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
     from halfwave import certificates, data, interop, measure, planner, theory, training
-    from halfwave.certificates import certify
+    from halfwave.certificates import auto_precision, certify
+    from halfwave.export import export
+    from halfwave.measure import keep_freed_blocks
     from halfwave.training import load, save, train
 
 try:
@@ -28,10 +30,13 @@ except PackageNotFoundError:  # a source tree that is not installed
 
 # Imported when first used: the solvers, the trainer and their libraries take seconds that a model does not need.
 _LATER = {
+    "auto_precision": "halfwave.certificates",
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
     "data": "halfwave.data",
+    "export": "halfwave.export",
     "interop": "halfwave.interop",
+    "keep_freed_blocks": "halfwave.measure",
     "measure": "halfwave.measure",
     "planner": "halfwave.planner",
     "theory": "halfwave.theory",
@@ -58,10 +63,13 @@ __all__ = [
     "Schedule",
     "SpectralConv",
     "UNet",
+    "auto_precision",
     "certificates",
     "certify",
     "data",
+    "export",
     "interop",
+    "keep_freed_blocks",
     "load",
     "measure",
     "models",

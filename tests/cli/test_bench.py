@@ -3,9 +3,14 @@
 import json
 
 import pytest
+import torch
 
 from halfwave.commands import bench
+from halfwave.measure import best_seconds, count_work, measure_rates
 from halfwave.measure.bench_cases import BENCH_CASES, BenchCase, build_batch, build_ours, build_peer
+from halfwave.measure.contenders import our_contender
+from halfwave.models import ChannelMLP
+from halfwave.precision import Policy
 
 SMALL_KERNELS = {
     "in_gno_radius": 0.4,
@@ -67,3 +72,28 @@ def test_bench_refuses_what_it_does_not_know(fails):
     fails(2, "unknown case 'step-7': expected one of step-tiny, conv-tiny", "bench", "--cases", "step-7")
     fails(2, "unknown precision 'quarter'", "bench", "--policies", "quarter")
     fails(2, "--rounds must be at least 1", "bench", "--rounds", 0)
+
+
+def test_no_step_is_quicker_than_the_least_time_of_its_work():
+    """A lower bound: counted without what is computed twice, at the best rates that this machine has."""
+    case = BenchCase("step", "step", (64, 64), (32, 32), 32, 4, n_layers=2)
+    batch = build_batch(case)
+    own = our_contender(case, Policy.named("full"), batch, compiled=False)
+    own.step()
+    rates = measure_rates()
+    work = count_work(own.step, own.model)
+    least = work.least_seconds(rates, half=False)
+    assert best_seconds(own.step, 3) > least > 0
+
+
+def test_the_work_of_a_step_is_that_of_its_mathematics():
+    """A convolution of 1 x 1 by hand: forward, both gradients; no recomputation, no slices."""
+    layer = ChannelMLP(8, 0, 8)
+    x = torch.randn(2, 8, 32, 32, requires_grad=True)
+    work = count_work(lambda: layer(x).square().sum().backward(), layer)
+    assert work.flops == 3 * 2 * 2 * 8 * 8 * 32 * 32
+    assert work.parameter_bytes == 4 * (8 * 8 + 8)
+    two = ChannelMLP(8, 4, 8)
+    work = count_work(lambda: two(x).square().sum().backward(), two)
+    assert work.flops == 3 * 2 * 2 * 2 * 8 * 4 * 32 * 32
+    assert work.elements == {"gelu": 2 * 4 * 32 * 32, "gelu_backward": 2 * 4 * 32 * 32}

@@ -143,17 +143,25 @@ def test_certificate_of_a_run_is_that_of_python(command, trained, dataset, dtype
         x = hw.data.open_dataset(dataset).test[:2][0]
         assert np.array_equal(x.numpy(), file["test/x"][:2])
     expected = hw.certify(hw.load(trained / "model.safetensors"), x, Policy.named("mixed", dtype=dtype))
-    assert values["precision_error"] == expected.precision_error
+    assert values["measured_error"] == expected.measured_error.tolist()
+    assert values["predicted_error"] == expected.predicted_error.tolist()
     assert values["verdict"] == expected.verdict
     assert values["holds"] is True
-    assert [b["conv_bound"] for b in values["blocks"]] == [b.conv_bound.value for b in expected.blocks]
+    assert [c["guaranteed"] for c in values["convolutions"]] == [c.guaranteed.tolist() for c in expected.convolutions]
+    assert values["test_errors"]["change"]["samples"] == 2
 
 
-def test_certificate_in_words(command, trained):
-    code, out, _ = command("bounds", "--run", trained, "--precision", "half")
+def test_certificate_in_words_on_25_lines(command, trained):
+    code, out, _ = command("bounds", "--run", trained, "--precision", "half", "--alpha", 0.5)
     assert code == 0
-    assert "policy half" in out
-    assert "verdict: Measured: precision costs" in out
+    assert "Is half (" in out
+    assert "Verdict: half (" in out
+    assert "50 of 100 new inputs stay below" in out
+    assert "The error against the truth is" in out
+    assert len(out.splitlines()) <= 25
+    assert max(len(line) for line in out.splitlines()[1:]) <= 80
+    assert (trained / "certificate.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((trained / "certificate.json").read_text())["kind"] == "certificate"
 
 
 @pytest.mark.parametrize("what", ["theory", "data", "run"])
@@ -166,6 +174,6 @@ def test_plot_is_drawn_from_its_numbers(command, trained, dataset, tmp_path, wha
     assert picture.startswith(b"\x89PNG")
     numbers = json.loads((tmp_path / "deep" / "bounds.json").read_text())
     sides = [row["side"] for row in numbers["rows"]]
-    assert set(sides) == ({2**k for k in range(3, 13)} if what == "theory" else {16, 8})
+    assert set(sides) == {"theory": {2**k for k in range(3, 13)}, "data": {16, 8}, "run": {16, 8, 4}}[what]
     draw_bounds(tmp_path / "deep" / "bounds.json", tmp_path / "again.png")
     assert (tmp_path / "again.png").read_bytes() == picture

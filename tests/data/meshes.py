@@ -30,3 +30,14 @@ def icosphere(n, centre=(0.0, 0.0, 0.0)):
                 if i + j < n - 1:
                     triangles.append((at[i + 1][j], at[i + 1][j + 1], at[i][j + 1]))
     return TriangleMesh(np.array(vertices) + np.array(centre), np.array(triangles))
+
+
+def is_closed(mesh):
+    """Whether every edge belongs to two triangles that run through it in opposite directions."""
+    edges = [tuple(t[[i, (i + 1) % 3]]) for t in mesh.triangles for i in range(3)]
+    return len(set(edges)) == len(edges) and {(b, a) for a, b in edges} == set(edges)
+
+
+def volume(mesh):
+    """Enclosed volume; positive when the triangles face outwards."""
+    return (mesh.centroids * mesh.normals * mesh.areas[:, None]).sum() / 3

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from halfwave.data import Darcy
-from halfwave.data.elliptic import relative_residual, solve_elliptic
+from halfwave.data.elliptic import solve_elliptic
 from halfwave.errors import InputError
 
 
@@ -39,7 +39,15 @@ def test_residual_on_the_datasets_coefficients(dim, resolution):
     generator = Darcy(resolution=resolution, dim=dim)
     a = generator.coefficient(0, "train", 0)
     f = np.ones_like(a)
-    assert relative_residual(a, f, solve_elliptic(a, f)) < 1e-8
+    u = solve_elliptic(a, f)
+    inner = (slice(1, -1),) * dim
+    residual = f[inner].copy()
+    for axis in range(dim):
+        coefficient, solution = np.moveaxis(a, axis, 0), np.moveaxis(u, axis, 0)
+        flux = 2 / (1 / coefficient[1:] + 1 / coefficient[:-1]) * np.diff(solution, axis=0)
+        balance = np.diff(flux, axis=0) * (resolution - 1) ** 2
+        residual += np.moveaxis(balance[(slice(None), *inner[1:])], 0, axis)
+    assert np.linalg.norm(residual) < 1e-8 * np.linalg.norm(f[inner])
 
 
 def test_sparse_direct_solve_agrees():

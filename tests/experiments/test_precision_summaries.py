@@ -23,6 +23,7 @@ from halfwave.experiments.cp_contraction import Block, CPContraction
 from halfwave.experiments.experiment import SCALES, scalars
 from halfwave.experiments.overflow import raw_darcy
 from halfwave.experiments.registry import get_experiment
+from halfwave.measure import PROFILE_PARTS
 from halfwave.models import build_model
 
 GROUP = (
@@ -177,7 +178,7 @@ def test_half_weights():
     def rows(only):
         return [
             {"problem": name, "weights": w, "half": half, "peak_memory_bytes": nbytes, "activation_bytes": nbytes}
-            for name in half_weights.PAPER
+            for name in half_weights.WEIGHTS_MB
             for w in half_weights.WEIGHTS
             for half, nbytes in zip(half_weights.POLICIES, (100, only), strict=True)
         ]
@@ -249,7 +250,7 @@ def test_theory_bounds():
 
 def test_profile_needs_a_majority():
     def rows(share):
-        shares = dict.fromkeys(profile.PARTS, (1 - share) / (len(profile.PARTS) - 1)) | {"transforms": share}
+        shares = dict.fromkeys(PROFILE_PARTS, (1 - share) / (len(PROFILE_PARTS) - 1)) | {"transforms": share}
         return [
             {"method": method, "kind": kind, "name": name, "share": value, "seconds": value}
             for method in profile.METHODS

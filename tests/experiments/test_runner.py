@@ -8,6 +8,7 @@ from tiny_experiment import Tiny
 from halfwave.errors import InputError
 from halfwave.experiments.results import read_results
 from halfwave.experiments.runner import run, summarise
+from halfwave.training import claimed
 
 
 @pytest.fixture
@@ -26,6 +27,12 @@ def test_rows_have_key_configuration_and_measures(folder):
     assert len(lines) == 1 + 3 * 2
     assert results.state == "done"
     assert summarise(results).verdict.sentence == "Confirmed at this scale: 3 squares grow."
+
+
+def test_a_second_process_is_told_what_holds_the_experiment(folder):
+    held = claimed(folder / "smoke" / ".runs" / "experiment-tiny", "measuring")
+    with held, pytest.raises(InputError, match="another process is measuring 'tiny' in"):
+        run(Tiny().experiment, "smoke", folder)
 
 
 def test_what_is_done_is_not_measured_again(folder):

@@ -8,11 +8,11 @@ from torch import nn
 
 import halfwave as hw
 from halfwave.models import FNO, SFNO, pointwise
-from halfwave.models.block import _block
+from halfwave.models.block import block_network
 from halfwave.models.field_norm import AdaptiveNorm
 from halfwave.models.nonlinearity import NONLINEARITIES, nonlinearity_name
 from halfwave.models.normalization import NormActivation
-from halfwave.models.pointwise import ChannelMLP, _whole, apply_pointwise
+from halfwave.models.pointwise import ChannelMLP, apply_pointwise, apply_whole
 from halfwave.numerics import arithmetic_of
 from halfwave.precision import Policy
 
@@ -38,10 +38,10 @@ def test_every_nonlinearity_has_autograd_s_value_and_derivative(name, monkeypatc
     """In slices, into given memory, and with several steps after each other."""
     monkeypatch.setattr(pointwise, "SLICE_ELEMENTS", 16 * 16)
     torch.manual_seed(0)
-    network, arith = _block(("linear", "soft-gating"), True, True, name), arithmetic_of("fp64", "cpu")
+    network, arith = block_network(("linear", "soft-gating"), True, True, name), arithmetic_of("fp64", "cpu")
     shapes = [(3, 6, 50)] * 2 + [(6, 6), (5, 6), (5,), (6, 5), (6,), (6,)]
     tensors = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
-    ours, whole = apply_pointwise(network, tensors[:2], tensors[2:], arith), _whole(network, arith, *tensors)
+    ours, whole = apply_pointwise(network, tensors[:2], tensors[2:], arith), apply_whole(network, arith, *tensors)
     torch.testing.assert_close(ours, whole, rtol=1e-12, atol=1e-12)
     grad = torch.randn_like(ours)
     for a, b in zip(torch.autograd.grad(ours, tensors, grad), torch.autograd.grad(whole, tensors, grad), strict=True):
@@ -97,7 +97,7 @@ def test_dropout_keeps_the_mean_and_rests_in_evaluation():
     assert not torch.equal(model(x), _model()(x))
     assert torch.equal(model.eval()(x), _model()(x))
     mlp = ChannelMLP(4, 8, 4)
-    network = _block((None, None), True, False, dropout=0.25)
+    network = block_network((None, None), True, False, dropout=0.25)
     y = torch.randn(1, 4, 40_000)
     masks = [torch.rand(1, width, 40_000) >= 0.25 for width in (8, 4)]
     dropped = apply_pointwise(network, [y, *masks], mlp.parameter_list(), arithmetic_of("fp32", "cpu"))

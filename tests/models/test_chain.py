@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from halfwave.models import pointwise
-from halfwave.models.block import SKIPS, _block
+from halfwave.models.block import SKIPS, block_network
 from halfwave.models.chain import Activate, Mix, Run, Workspace, recomputed
-from halfwave.models.pointwise import _whole, apply_pointwise
+from halfwave.models.pointwise import apply_pointwise, apply_whole
 from halfwave.numerics import Arithmetic, arithmetic_of, get_format
 
 CHANNELS, HIDDEN = 6, 5
 BLOCKS = [
     (skips, mlp, activate)
     for skips, mlp, activate in product(product(SKIPS, SKIPS), (True, False), (True, False))
-    if _block(skips, mlp, activate).steps
+    if block_network(skips, mlp, activate).steps
 ]
 
 
@@ -48,17 +48,17 @@ def test_every_block_has_autograd_s_value_and_gradients(skips, mlp, activate, mo
     # 50 points in slices of 16 (and 2 left over): the workspace changes its shape on the way.
     monkeypatch.setattr(pointwise, "SLICE_ELEMENTS", 16 * 16)
     torch.manual_seed(0)
-    network, arith = _block(skips, mlp, activate), arithmetic_of("fp64", "cpu")
+    network, arith = block_network(skips, mlp, activate), arithmetic_of("fp64", "cpu")
     fields, parameters = fields_of(network), parameters_of(skips, mlp)
     ours = apply_pointwise(network, fields, parameters, arith)
-    whole = _whole(network, arith, *fields, *parameters)
+    whole = apply_whole(network, arith, *fields, *parameters)
     assert close([ours], [whole])
     assert close(gradients(ours, [*fields, *parameters]), gradients(whole, [*fields, *parameters]))
 
 
 def test_a_block_s_gradients_are_the_numerical_ones():
     torch.manual_seed(0)
-    network, arith = _block(("linear", "soft-gating"), True, True), arithmetic_of("fp64", "cpu")
+    network, arith = block_network(("linear", "soft-gating"), True, True), arithmetic_of("fp64", "cpu")
     inputs = [*fields_of(network, (2, CHANNELS, 3)), *parameters_of(("linear", "soft-gating"), True)]
     assert torch.autograd.gradcheck(lambda x, y, *p: apply_pointwise(network, [x, y], list(p), arith), inputs)
 
@@ -67,12 +67,12 @@ def test_a_block_s_gradients_are_the_numerical_ones():
 @pytest.mark.parametrize("skips", [("soft-gating", "linear"), ("identity", "identity")])
 def test_what_asks_for_no_gradient_gets_none_and_changes_no_other(skips, frozen):
     torch.manual_seed(0)
-    network, arith = _block(skips, True, True), arithmetic_of("fp64", "cpu")
+    network, arith = block_network(skips, True, True), arithmetic_of("fp64", "cpu")
     tensors = [*fields_of(network), *parameters_of(skips, True)]
     for i in frozen:
         tensors[i].requires_grad_(False)
     ours = apply_pointwise(network, tensors[:2], tensors[2:], arith)
-    assert close(gradients(ours, tensors), gradients(_whole(network, arith, *tensors), tensors))
+    assert close(gradients(ours, tensors), gradients(apply_whole(network, arith, *tensors), tensors))
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_what_asks_for_no_gradient_gets_none_and_changes_no_other(skips, frozen)
 def test_native_and_emulated_arithmetic_agree_with_autograd_to_their_rounding(arith):
     torch.manual_seed(0)
     skips = ("linear", "soft-gating")
-    network = _block(skips, True, True)
+    network = block_network(skips, True, True)
     # Fields come in the format's dtype, weights in fp32, as in training.
     fields = [torch.randn(3, CHANNELS, 50).to(arith.storage).requires_grad_() for _ in network.fields]
     tensors = [*fields, *parameters_of(skips, True, torch.float32)]
     ours = apply_pointwise(network, fields, tensors[2:], arith)
     assert ours.dtype is arith.storage
-    whole = _whole(network, arith, *tensors)
+    whole = apply_whole(network, arith, *tensors)
     assert close([ours], [whole], 1e-2)
     assert close(gradients(ours, tensors), gradients(whole, tensors), 2e-2)
 
@@ -96,7 +96,7 @@ def test_native_and_emulated_arithmetic_agree_with_autograd_to_their_rounding(ar
 def test_saved_fields_and_the_incoming_gradient_are_left_alone():
     torch.manual_seed(0)
     skips = ("identity", "identity")
-    network, arith = _block(skips, True, True), arithmetic_of("fp32", "cpu")
+    network, arith = block_network(skips, True, True), arithmetic_of("fp32", "cpu")
     fields, parameters = fields_of(network, dtype=torch.float32), parameters_of(skips, True, torch.float32)
     grad = torch.randn(fields[0].shape)
     before = [t.detach().clone() for t in (*fields, grad)]
@@ -124,7 +124,7 @@ def test_slices_of_one_shape_take_no_new_memory():
 
 
 def test_a_block_without_skips_does_not_ask_for_its_input():
-    assert _block((None, None), True, True).fields == ("y",)
+    assert block_network((None, None), True, True).fields == ("y",)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,6 @@ def test_a_block_without_skips_does_not_ask_for_its_input():
     [(True, ["out"]), (False, ["mlp", "skipped"])],
 )
 def test_the_backward_pass_makes_no_value_again_that_it_does_not_need(activate, left_out):
-    steps = _block(("linear", "soft-gating"), True, activate).steps
+    steps = block_network(("linear", "soft-gating"), True, activate).steps
     again = recomputed(steps)
     assert [step.into for step in steps if step not in again] == left_out

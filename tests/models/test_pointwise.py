@@ -75,3 +75,28 @@ def test_no_whole_field_is_widened_in_half_precision():
     with Widened(32 * 16 * 64 * 64) as widened:
         model(x).float().square().mean().backward()
     assert widened.count == 0
+
+
+@pytest.mark.parametrize("precision", ["full", "mixed"])
+def test_a_small_field_is_answered_in_one_piece_with_the_same_numbers(precision, monkeypatch):
+    model, x = model_and_field(precision)
+    sliced = outputs(model, x)
+    monkeypatch.setattr(pointwise, "WHOLE_ELEMENTS", 1 << 19)
+    calls = []
+    monkeypatch.setattr(pointwise, "run_kernel", lambda *arguments: calls.append(arguments))
+    whole = outputs(model, x)
+    assert not calls
+    for a, b in zip(sliced, whole, strict=True):
+        assert (a - b).norm() <= (1e-5 if precision == "full" else 2e-2) * a.norm()
+
+
+def test_the_widest_value_of_a_chain_decides_whether_it_is_cut(monkeypatch):
+    """A field of one channel that is lifted to sixteen: 2 x 16 x 64 x 64 elements."""
+    monkeypatch.setattr(pointwise, "WHOLE_ELEMENTS", 2 * 16 * 64 * 64 - 1)
+    calls = []
+    cut = pointwise.run_kernel
+    monkeypatch.setattr(pointwise, "run_kernel", lambda *arguments: calls.append(arguments) or cut(*arguments))
+    layer = pointwise.ChannelMLP(1, 0, 16)
+    layer(torch.randn(2, 1, 64, 64))
+    layer(torch.randn(1, 1, 64, 64))
+    assert len(calls) == 1

@@ -142,8 +142,8 @@ def test_a_stabilizer_of_one_phase_acts_in_all(names):
 
 def test_planning_and_certifying_leave_it_open():
     model, given = _model("full"), batch("FNO")
-    plan_precision(model, given.arguments[0], 1e-2)
-    hw.certify(torch.nn.Sequential(model), given.arguments[0], "mixed")
+    plan_precision(model, given.arguments[0], max_error=1e-2)
+    hw.certify(torch.nn.Sequential(model), given.arguments[0], "mixed", grid_samples=1)
     assert settled_stabilizers(model) == {}
     with trial_run(model):
         given.ask(model)

@@ -4,7 +4,7 @@ import pytest
 from browser import CHROMIUM, MISSING, WIDTHS, look_at
 from made_up import evidence, panels
 
-from halfwave.report.evidence_page import evidence_page
+from halfwave.report.evidence_files import evidence_page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 

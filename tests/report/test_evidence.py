@@ -8,8 +8,7 @@ import pytest
 from made_up import comparison, evidence, panels
 
 from halfwave.report.evidence import Evidence, span
-from halfwave.report.evidence_files import EvidenceFiles
-from halfwave.report.evidence_page import evidence_page
+from halfwave.report.evidence_files import EvidenceFiles, evidence_page
 from halfwave.report.figures import describe
 
 VOID = {"meta", "img"}

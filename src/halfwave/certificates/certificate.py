@@ -1,189 +1,261 @@
-"""Certificate: what a precision policy does to a model on some inputs, in figures and in words.
+"""Certificate: what a precision policy does to a model's answers, in figures and in words.
 
-Every figure says what it is. *Measured* ones are differences between runs on these inputs: they say nothing about
-other inputs. *Bounds* are theorems at the norms of these inputs: no rounding can exceed them.
+Every figure says of which kind it is. *Measured*: a difference between runs on these inputs, which says nothing of
+others. *Guaranteed*: a theorem at the norms of these inputs; no rounding can exceed it. *Estimate*: from the
+sensitivities of a float64 run, with a level of confidence under stated assumptions. *Finite-sample*: true of a new
+input with a stated probability, if it comes from where these came from.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
+from halfwave.certificates.convolution_certificate import ConvolutionCertificate
+from halfwave.certificates.finite_sample import ConformalBound, Interval, conformal_bound, needed
+from halfwave.certificates.grid_crossover import Crossover
+from halfwave.certificates.resolution import Resolution
 from halfwave.precision import Policy
-from halfwave.theory import Bound
 
 _WIDTH = 80
+_LABEL = 38
+_SHOWN = 2  # concerns that are printed: the whole fits on 25 lines
 
 
 @dataclass(frozen=True)
-class BlockCertificate:
-    """One FNO block. Norms are rms over the grid and l2 over channels; each figure is the largest over the samples.
+class TestErrors:
+    """Relative L2 errors against the truth, of each sample, in full precision and under the policy.
 
-    Attributes:
-        name: of the block in the model.
-        pipeline: where its spectral convolution rounds.
-        stabilizer: what acts on its input before the transform.
-        input_norm, input_peak: rms norm and largest modulus of what the transform got.
-        r2, ra: norms of its weights, and of their moduli.
-        conv_norm: of the convolution's answer in float64.
-        conv_error: measured: the convolution under the policy against float64 on the input that it really got.
-        conv_bound: the guaranteed bound on `conv_error`; None where no theorem covers the layer.
-        output_norm: of the block's answer in the float64 model.
-        output_error, output_error_fp32: measured: the block's answer against the float64 model's, all layers so far.
-        output_bound: a valid and loose bound on `output_error`; None where there is none.
-        discretization: measured: the float64 model's answer against itself at every second grid point.
-        underflow: measured: what underflow can take from the kept coefficients, over what rounding can.
-        finite: nothing in the block's answers was inf or nan.
+    `change` is an interval for the mean of their difference over all inputs; None where an error is not finite.
     """
 
-    name: str
-    pipeline: str
-    stabilizer: str
-    input_norm: float
-    input_peak: float
-    r2: float
-    ra: float
-    conv_norm: float
-    conv_error: float
-    conv_bound: Bound | None
-    output_norm: float
-    output_error: float
-    output_error_fp32: float
-    output_bound: float | None
-    discretization: float | None
-    underflow: float
-    finite: bool
+    full: Tensor
+    half: Tensor
+    change: Interval | None
+
+    def to_dict(self) -> dict[str, Any]:
+        change = None if self.change is None else self.change.to_dict()
+        return {"full": self.full, "half": self.half, "change": change}
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The whole model, and the verdict.
+    """The whole model, and the verdict. Errors are relative L2 norms of the answer, one number per sample.
 
     Attributes:
         policy: what was certified.
-        grid, half_grid: of the inputs, and of every second point of them.
-        samples: how many inputs.
-        blocks: one entry for each FNO block.
-        output_norm: of the float64 model's answer (largest over samples, as all figures here).
-        precision_error: measured: the answer under the policy against float64.
+        model: its class.
+        alpha: how often a new input may be above `conformal()`, and `predicted_upper` below the truth.
+        grid: of the inputs; None for point clouds.
+        predicted_error: an estimate without running the policy: the root of the expected square.
+        predicted_upper: an estimate of what the error stays below with probability 1 - alpha over the roundings.
+        measured_error: the answer under the policy against float64.
         fp32_error: measured: the answer in fp32 against float64.
-        output_bound: a valid and loose bound on `precision_error`; None where there is none.
-        discretization_error: measured: float64 on this grid against float64 on every second point, on common points.
-        samples_below: in how many samples the precision error is below the discretization error.
+        answer_bound: guaranteed and loose (errors align in every layer); None where no theorem composes.
+        convolutions: each spectral convolution, measured and guaranteed; none in a U-Net.
+        resolution: the error of the grid itself, of the first few samples.
+        test_errors: where the true answers were given.
         stabilizer_change: measured: what the stabilizer changes in the float64 answer; 0 without one.
         concerns: sentences about overflow, underflow, bounds that are missing or do not exclude much.
         notes: sentences on how to read the figures.
     """
 
     policy: Policy
-    grid: tuple[int, ...]
-    half_grid: tuple[int, ...]
-    samples: int
-    blocks: tuple[BlockCertificate, ...]
-    output_norm: float
-    precision_error: float
-    fp32_error: float
-    output_bound: float | None
-    discretization_error: float
-    samples_below: int
+    model: str
+    alpha: float
+    grid: tuple[int, ...] | None
+    predicted_error: Tensor
+    predicted_upper: Tensor
+    measured_error: Tensor
+    fp32_error: Tensor
+    answer_bound: Tensor | None
+    convolutions: tuple[ConvolutionCertificate, ...]
+    resolution: Resolution
+    test_errors: TestErrors | None
     stabilizer_change: float
     concerns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def below_discretization(self) -> bool:
-        """Is the measured precision error below the measured discretization error, in every sample?"""
-        return self.samples_below == self.samples
+    def samples(self) -> int:
+        return len(self.measured_error)
+
+    @property
+    def crossover(self) -> Crossover | None:
+        """(m*, low, high): the points a side up to which the grid costs more than rounding; None: `no_crossover`."""
+        return self.resolution.crossover
+
+    @property
+    def no_crossover(self) -> str:
+        """Why there is no crossover; empty where there is one."""
+        return self.resolution.reason
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Which kinds of certificate this model gets, strongest first."""
+        certain = [c.guaranteed is not None and c.bound is not None and c.bound.guaranteed for c in self.convolutions]
+        guaranteed = ("guaranteed bound",) if certain and all(certain) else ()
+        return (*guaranteed, "estimate with confidence", "finite-sample")
+
+    @property
+    def finite(self) -> bool:
+        return bool(self.measured_error.isfinite().all())
 
     @property
     def holds(self) -> bool:
-        """Is every measured error below its bound (where there is one)?"""
-        pairs = [(block.conv_error, block.conv_bound) for block in self.blocks]
-        pairs += [(block.output_error, block.output_bound) for block in self.blocks]  # type: ignore[misc]
-        pairs.append((self.precision_error, self.output_bound))  # type: ignore[arg-type]
-        return all(bound is None or error <= float(bound) for error, bound in pairs)
+        """Is the answer finite, and every sample below each of its own bounds, where there are any?"""
+        bound = self.answer_bound
+        below = bound is None or bool((self.measured_error <= bound).all())
+        return self.finite and below and all(conv.holds for conv in self.convolutions)
+
+    def conformal(self, scores: Tensor | Sequence[float] | None = None) -> ConformalBound:
+        """What a new input stays below with probability 1 - alpha: by these samples, or by the `scores` of others.
+
+        A score is ||f_half(x) - f_full(x)|| / ||f_full(x)||, as `measured_error` has it. Infinite below 1/alpha - 1
+        samples, which its text says.
+        """
+        return conformal_bound(self.measured_error if scores is None else scores, self.alpha)
 
     @property
     def verdict(self) -> str:
-        """One sentence on precision against discretization, one on bounds and range."""
-        return f"{self._comparison()} {self._standing()}"
+        """Is it safe, and what limits the answer?"""
+        if not self.finite:
+            return f"Under {self._name} the answer is not finite: this precision cannot be used here."
+        return " ".join(part for part in (self._size(), self._comparison(), self._standing()) if part)
+
+    def _size(self) -> str:
+        return f"{self._name} moves the answer by {_percent(self.measured_error.mean())}."
 
     def _comparison(self) -> str:
-        if not math.isfinite(self.precision_error):
-            return f"Under {self.policy.name} the answer is not finite: this precision cannot be used here."
-        precision = _percent(self.precision_error, self.output_norm)
-        grid = _percent(self.discretization_error, self.output_norm)
-        side = "below" if self.below_discretization else "not below"
-        count = f"{self.samples_below} of {self.samples} samples"
-        ratio = _ratio(self.precision_error, self.discretization_error)
-        advice = (
-            "rounding is not what limits this answer"
-            if self.below_discretization
-            else "more digits would help more than a finer grid"
-        )
-        return (
-            f"Measured: precision costs {precision} of the answer, the grid {grid}; precision is {ratio} times "
-            f"the discretization error, {side} it ({count}): {advice}."
-        )
+        own, limits = self.resolution.own, self.resolution.limits
+        if own is None or limits is None:
+            return f"It is not compared with a grid's error: {self.no_crossover}."
+        if limits == "grid":
+            return (
+                f"The grid costs at least {_percent(own.low.mean())}, more than rounding in every sample compared: "
+                "rounding is not what limits this answer."
+            )
+        if limits == "rounding":
+            return (
+                f"The grid costs at most {_percent(own.high.mean())}: rounding is the larger error, and more digits "
+                "would help more than a finer grid."
+            )
+        if own.known:
+            why = "their ranges overlap"
+        else:
+            why = "the grids that can be compared do not show how fast its error falls; finer inputs would"
+        return f"Cannot tell whether the grid or rounding costs more: {why}."
 
     def _standing(self) -> str:
         if not self.holds:
             return "A measured error exceeds its bound: an assumption of the bounds does not hold here."
         if self.concerns:
-            return f"Concerns: {len(self.concerns)}, listed below." if len(self.concerns) > 1 else "One concern, below."
-        return "Every measured error is below its bound; nothing overflowed; no concern."
+            return f"{len(self.concerns)} concerns, below." if len(self.concerns) > 1 else "One concern, below."
+        return "Nothing overflowed."
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able, the verdict included; figures that are not finite become None."""
-        values = {**vars(self), "policy": self.policy.to_dict(), "verdict": self.verdict, "holds": self.holds}
-        values["below_discretization"] = self.below_discretization
-        values["blocks"] = [_block_dict(block) for block in self.blocks]
+        conformal = self.conformal()
+        values = {
+            **{name: value for name, value in vars(self).items() if name != "resolution"},
+            "samples": self.samples,
+            "policy": self.policy.to_dict(),
+            "kinds": self.kinds,
+            "verdict": self.verdict,
+            "holds": self.holds,
+            "conformal": {"bound": float(conformal), "alpha": self.alpha, "samples": self.samples},
+            "convolutions": [conv.to_dict() for conv in self.convolutions],
+            "test_errors": None if self.test_errors is None else self.test_errors.to_dict(),
+            **self.resolution.to_dict(),
+        }
         plain: dict[str, Any] = _plain(values)
         return plain
 
     def __str__(self) -> str:
-        lines = [f"certificate: {self.samples} samples on {_sides(self.grid)}"]
-        lines += textwrap.wrap(f"policy {self.policy}", _WIDTH, initial_indent="  ", subsequent_indent="  ")
-        lines += [
-            "",
-            "errors relative to the norm of the exact value (rms over the grid, l2 over",
-            "channels, worst sample); M: measured on these inputs, B: bound, a guarantee",
-            "",
-            _row("", "conv", "conv", "output", "output", "output", "half grid"),
-            _row("block", "M", "B", "M", "M in fp32", "B, loose", "M"),
-        ]
-        lines += [_block_row(block) for block in self.blocks]
-        scale = self.output_norm
-        lines += [
-            _row(
-                "answer",
-                "",
-                "",
-                _relative(self.precision_error, scale),
-                _relative(self.fp32_error, scale),
-                _relative(self.output_bound, scale),
-                _relative(self.discretization_error, scale),
-            ),
-            "",
-        ]
-        lines += _paragraphs(("verdict: " + self.verdict, *("concern: " + text for text in self.concerns)))
-        lines += _paragraphs("note: " + text for text in self.notes)
+        where = "point clouds" if self.grid is None else f"a grid of {_sides(self.grid)}"
+        lines = [f"Is {self._name} safe for this {self.model}? {self.samples} samples on {where}", ""]
+        lines += [f"{label:<{_LABEL}} {text}" for label, text in self._rows()]
+        lines += ["", *_paragraph("Verdict: " + self.verdict)]
+        for text in self.concerns[:_SHOWN]:
+            lines += _paragraph("Concern: " + text)
+        if len(self.concerns) > _SHOWN:
+            lines.append(f"Concern: and {len(self.concerns) - _SHOWN} more, in `concerns`")
         return "\n".join(lines)
 
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """What a person asks, and the answer."""
+        yield (
+            "Rounding moves an answer by",
+            f"{_percent(self.measured_error.mean())} (worst {_worst(self.measured_error)})",
+        )
+        yield "  predicted without running it", f"{_percent(self.predicted_error.mean())} (estimate)"
+        yield "  full precision (fp32) moves it by", _percent(self.fp32_error.mean())
+        yield f"{_often(self.alpha)} new inputs stay below", self._conformal_text()
+        if self.test_errors is not None:
+            yield from _test_rows(self.test_errors)
+        yield from self._grid_rows()
+        yield "One layer's transforms can round by", self._guarantee()
 
-def _block_dict(block: BlockCertificate) -> dict[str, Any]:
-    values = {key: value for key, value in vars(block).items() if key != "conv_bound"}
-    bound = block.conv_bound
-    values["conv_bound"] = None if bound is None else bound.value
-    values["conv_theorem"] = None if bound is None else bound.theorem
-    values["conv_assumptions"] = [] if bound is None else list(bound.assumptions)
-    return values
+    def _conformal_text(self) -> str:
+        bound = self.conformal()
+        if not bound.finite:
+            few = f"give {needed(self.alpha)} samples or more" if bound.rank > bound.samples else "an answer overflowed"
+            return f"unknown: {few}"
+        return f"{_percent(float(bound))} (inputs like these)"
+
+    def _grid_rows(self) -> Iterator[tuple[str, str]]:
+        own, crossover = self.resolution.own, self.crossover
+        if own is not None:
+            low, high = (float(end.mean()) for end in (own.low, own.high))
+            between = f"{_percent(low)} to {_percent(high)}" if math.isfinite(high) else f"{_percent(low)} at least"
+            yield "The grid itself costs", f"{between} ({len(own.low)} samples)"
+        if crossover is not None:
+            yield "Rounding is the smaller error up to", f"{_grid_text(crossover)} points a side"
+
+    def _guarantee(self) -> str:
+        bounds = [conv.guaranteed for conv in self.convolutions]
+        known = [bound for bound in bounds if bound is not None]
+        if not known or len(known) < len(bounds):
+            return "no guarantee: no theorem covers them" if bounds else "no guarantee: it has none"
+        word = "guaranteed" if "guaranteed bound" in self.kinds else "an estimate"
+        measured = max(float(conv.measured.max()) for conv in self.convolutions)
+        return f"at most {_percent(max(float(b.max()) for b in known))}, {word} (seen {_percent(measured)})"
+
+    @property
+    def _name(self) -> str:
+        return f"{self.policy.name} ({_half_format(self.policy)})"
+
+
+def _half_format(policy: Policy) -> str:
+    """The narrowest of its formats."""
+    formats = {policy.format(role) for role in ("forward_transform", "contraction", "inverse_transform", "pointwise")}
+    return min(formats, key=lambda format: (format.precision, format.name)).name
+
+
+def _test_rows(errors: TestErrors) -> Iterator[tuple[str, str]]:
+    full, half = (_percent(e.mean()) for e in (errors.full, errors.half))
+    yield "The error against the truth is", f"{half}; in full precision {full}"
+    if errors.change is not None:
+        low, high = (f"{100 * end:+.2g}" for end in (errors.change.low, errors.change.high))
+        yield "  so for all inputs it changes by", f"{low} to {high} points (95% sure)"
+
+
+def _grid_text(crossover: Crossover) -> str:
+    high = f"to {crossover.high:.0f}" if math.isfinite(crossover.high) and crossover.high < 1e6 else "or more"
+    return (
+        f"{crossover.m:.0f} (from {crossover.low:.0f} {high})" if crossover.m < 1e6 else f"{crossover.low:.0f} or more"
+    )
 
 
 def _plain(value: Any) -> Any:
-    """Lists for tuples, and None for inf and nan, which JSON does not have."""
+    """Lists for tuples and tensors, and None for inf and nan, which JSON does not have."""
+    if isinstance(value, Tensor):
+        value = value.tolist()
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -191,41 +263,28 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _block_row(block: BlockCertificate) -> str:
-    conv, out = block.conv_norm, block.output_norm
-    return _row(
-        block.name,
-        _relative(block.conv_error, conv),
-        _relative(None if block.conv_bound is None else block.conv_bound.value, conv),
-        _relative(block.output_error, out),
-        _relative(block.output_error_fp32, out),
-        _relative(block.output_bound, out),
-        _relative(block.discretization, out),
-    )
+def _percent(value: float | Tensor) -> str:
+    """Two digits, in words that need no exponent down to a millionth."""
+    share = 100 * float(value)
+    if not math.isfinite(share):
+        return "infinitely much"
+    if share == 0 or abs(share) >= 1e-5:
+        digits = 1 if share == 0 else max(0, 1 - math.floor(math.log10(abs(share))))
+        return f"{share:.{digits}f}%"
+    return f"{share:.1e}%"
 
 
-def _row(*cells: str) -> str:
-    first, *rest = cells
-    return f"{first:<13}" + "".join(f"{cell:>11}" for cell in rest)
+def _worst(errors: Tensor) -> str:
+    return _percent(errors.max())
 
 
-def _relative(value: float | None, scale: float) -> str:
-    if value is None:
-        return "-"
-    return f"{value / scale:.1e}" if scale > 0 else f"{value:.1e} abs"
-
-
-def _percent(value: float, scale: float) -> str:
-    return f"{100 * value / scale:.2g}%" if scale > 0 else f"{value:.2g}"
-
-
-def _ratio(value: float, other: float) -> str:
-    return f"{value / other:.2g}" if other > 0 else "infinitely many"
+def _often(alpha: float) -> str:
+    return f"{100 * (1 - alpha):.4g} of 100"
 
 
 def _sides(grid: tuple[int, ...]) -> str:
     return " x ".join(map(str, grid))
 
 
-def _paragraphs(texts: Any) -> list[str]:
-    return [line for text in texts for line in textwrap.wrap(text, _WIDTH, subsequent_indent="  ")]
+def _paragraph(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ")

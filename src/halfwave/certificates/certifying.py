@@ -1,230 +1,197 @@
-"""certify: measured errors of a model under a precision policy, beside the bounds that no rounding can exceed."""
+"""certify: what a precision policy does to the answers of a model, and whether that matters."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from halfwave.certificates.certificate import BlockCertificate, Certificate
-from halfwave.certificates.conv_bound import bound_conv, pipeline_of, underflow_over_rounding, weight_norms
-from halfwave.certificates.network_bound import (
-    ConvolutionErrors,
-    bound_block_output,
-    bound_lifting,
-    bound_projection,
-    coordinate_error,
-    covers,
-    is_plain_chain,
+from halfwave.certificates.answers import (
+    Inputs,
+    Part,
+    as_inputs,
+    check_inputs,
+    norms,
+    parts,
+    ratio,
+    relative_errors,
 )
-from halfwave.certificates.norms import largest_rms, rms
-from halfwave.certificates.observing import (
-    Runs,
-    conv_of,
-    core_of,
-    fno_blocks,
-    observe,
-    refuse_points,
-    refuse_scaling,
-    run_as,
-)
+from halfwave.certificates.certificate import Certificate, TestErrors
+from halfwave.certificates.convolution_certificate import ConvolutionCertificate, joined
+from halfwave.certificates.convolution_errors import certify_convolutions
+from halfwave.certificates.finite_sample import change_of_error, check_alpha
+from halfwave.certificates.norms import rms
+from halfwave.certificates.observing import Versions, core_of, observe, run_as
 from halfwave.certificates.remarks import concerns, notes
+from halfwave.certificates.resolution import Rounding, compare_with_grid
+from halfwave.certificates.sensitivity import sensitivities
 from halfwave.errors import InputError
-from halfwave.models import FNOBlock
-from halfwave.precision import Policy, as_policy, get_stabilizer
-from halfwave.spectral import SpectralConv
-from halfwave.theory import Bound
+from halfwave.models import NeuralOperator
+from halfwave.precision import Policy, PolicyModule, as_policy
 
-# What a stabilizer multiplies differences by, at most; divide-S is read from its name. The others look at the whole
-# sample (mean and deviation), and no constant bounds them.
-_LIPSCHITZ = {"none": 1.0, "tanh": 1.0, "hard-clip": 1.0}
+GRID_SAMPLES = 4
+"""Samples on which the grid's own error is estimated: each runs on a grid of twice as many points a side."""
 
 
-def certify(model: nn.Module, x: Tensor, policy: str | Policy) -> Certificate:
-    """Run `model` on `x` in float64, in fp32 and under `policy`, and compare.
+def certify(
+    model: nn.Module,
+    x: Any,
+    policy: str | Policy,
+    *,
+    alpha: float = 0.1,
+    targets: Any = None,
+    finer: Tensor | None = None,
+    grid_samples: int = GRID_SAMPLES,
+) -> Certificate:
+    """Run `model` on `x` in float64, in fp32 and under `policy`; predict the same; say what it means.
 
     Args:
-        model: an FNO, anything with FNO blocks, or a wrapper around one (then the errors are those of the operator
-            inside, in its own units). It is copied, not changed.
-        x: inputs (B, C, *grid) with at least 4 points a side: a few samples are enough.
+        model: any model of this library, or a wrapper around one (then the errors are those of the operator inside, in
+            its own units). It is copied, not changed.
+        x: inputs (N, C, *grid). Of a model that takes points: its keyword arguments, a batch of `Clouds`, or a list of
+            keyword arguments. For a statement on new inputs at 90% give at least 9 of them (1/alpha - 1).
         policy: a `Policy` or the name of one.
+        alpha: how often a new input may be above the conformal bound.
+        targets: true answers, in the units of `model`: then the change of the test error has an interval.
+        finer: the same inputs on a finer grid (N or the first few), where there are any: the grid's error is then
+            measured against them instead of being extrapolated.
+        grid_samples: on how many samples the grid's own error is estimated; 0 for none.
 
     A stabilizer changes the function; the float64 and fp32 runs have the same one, so that errors are of rounding
     alone, and what it changes is reported apart.
     """
     chosen = as_policy(policy)
-    _check_model(model)
-    refuse_scaling(model)
-    _check_input(x)
-    core, inputs = core_of(model, x.detach().float())
-    runs = _run(core, inputs, chosen)
-    error = _lifting_error(runs)
-    blocks = []
-    for name in fno_blocks(runs.model):
-        block = _certify_block(name, runs, error)
-        error = block.output_bound
-        blocks.append(block)
-    return _conclude(chosen, inputs, runs, tuple(blocks), error)
-
-
-def _check_model(model: nn.Module) -> None:
-    refuse_points(model, "certify")
-    if not fno_blocks(model):
-        raise InputError(f"{type(model).__name__} has no FNO block: certify needs an FNO or a model made of its blocks")
-
-
-def _check_input(x: Tensor) -> None:
-    if x.ndim < 3 or min(x.shape[2:]) < 4 or not len(x):
-        raise InputError(
-            f"x has shape {tuple(x.shape)}: expected (batch, channels, *grid) with 4 points a side or more"
-        )
-    if not bool(x.isfinite().all()):
-        raise InputError("x holds inf or nan: there is nothing to certify")
-
-
-def _run(model: nn.Module, x: Tensor, policy: Policy) -> Runs:
-    under = run_as(model, policy)
-    seen = observe(under, x)
-    stabilizers = {f"{name}.conv": conv_of(under, name).stabilizer for name in fno_blocks(under)}
-    exact_model = run_as(model, Policy.uniform("fp64"), stabilizers)
-    full = run_as(model, Policy.named("full"), stabilizers).float()
-    return Runs(
-        model=under,
-        exact_model=exact_model,
-        chosen=seen,
-        exact=observe(exact_model, x),
-        full=observe(full, x),
-        half_grid=observe(exact_model, every_second(x)),
-    )
-
-
-def every_second(field: Tensor) -> Tensor:
-    """(B, C, *grid) at the points with even indices."""
-    return field[(slice(None), slice(None), *[slice(None, None, 2)] * (field.ndim - 2))]
-
-
-def _certify_block(name: str, runs: Runs, entered: float | None) -> BlockCertificate:
-    """One block; `entered` is the accumulated bound of its input."""
-    block = runs.model.get_submodule(name)
-    assert isinstance(block, FNOBlock)
-    conv, exact_conv = block.conv, conv_of(runs.exact_model, name)
-    x, y = runs.chosen.inputs[f"{name}.conv"], runs.chosen.outputs[f"{name}.conv"]
-    grid = tuple(x.shape[2:])
-    stabilizer = conv.stabilizer
-    v = get_stabilizer(stabilizer)(x)
-    norm = largest_rms(v)
-    norms = weight_norms(conv, grid)
-    reference = _without_stabilizer(exact_conv, v)
-    finite = bool(y.isfinite().all()) and bool(runs.chosen.outputs[name].isfinite().all()) and math.isfinite(norm)
-    bound = bound_conv(conv, grid, x.device, norm, norms) if finite else None
-    output_bound = None
-    if entered is not None and bound is not None:
-        output_bound = _accumulate(name, block, runs, entered, bound, stabilizer, norms[0])
-    exact = runs.exact.outputs[name]
-    return BlockCertificate(
-        name=name,
-        pipeline=str(pipeline_of(conv, grid, x.device)),
-        stabilizer=stabilizer,
-        input_norm=norm,
-        input_peak=float(v.double().abs().max()),
-        r2=norms[0],
-        ra=norms[1],
-        conv_norm=largest_rms(reference),
-        conv_error=largest_rms(y.double() - reference),
-        conv_bound=bound,
-        output_norm=largest_rms(exact),
-        output_error=largest_rms(runs.chosen.outputs[name].double() - exact),
-        output_error_fp32=largest_rms(runs.full.outputs[name].double() - exact),
-        output_bound=output_bound,
-        discretization=_difference_on_common_points(exact, runs.half_grid.outputs[name]),
-        underflow=underflow_over_rounding(exact_conv, conv, v.double()),
-        finite=finite,
-    )
-
-
-@torch.no_grad()
-def _without_stabilizer(conv: SpectralConv, v: Tensor) -> Tensor:
-    """The float64 convolution on an input that is stabilised already."""
-    policy = conv.policy
-    conv.set_precision(policy.with_(stabilizer="none"))
-    try:
-        result: Tensor = conv(v.double())
-    finally:
-        conv.set_precision(policy)
-    return result
-
-
-def _difference_on_common_points(fine: Tensor, coarse: Tensor) -> float | None:
-    """None where padding moved the points of the coarse grid away from those of the fine one."""
-    common = every_second(fine)
-    return largest_rms(common - coarse) if common.shape == coarse.shape else None
-
-
-def _lifting_error(runs: Runs) -> float | None:
-    """Only of an FNO is the way between blocks known, and only of blocks of plain form the way through them."""
-    model = runs.model
-    if not is_plain_chain(model) or not bool(runs.chosen.output.isfinite().all()):
-        return None
-    coordinates = coordinate_error(model)
-    known = all(covers(layer) for layer in (model.lifting, model.projection, *model.blocks))
-    return bound_lifting(model, runs.chosen, coordinates) if known and coordinates is not None else None
-
-
-def _accumulate(
-    name: str, block: FNOBlock, runs: Runs, entered: float, bound: Bound, stabilizer: str, r2: float
-) -> float | None:
-    lipschitz = _lipschitz(stabilizer)
-    if lipschitz is None:
-        return None
-    x = runs.chosen.inputs[f"{name}.conv"]
-    function = get_stabilizer(stabilizer)
-    own = largest_rms(function(x).double() - function(x.double()))
-    return bound_block_output(block, name, runs.chosen, entered, ConvolutionErrors(r2 * lipschitz, (bound, r2 * own)))
-
-
-def _lipschitz(stabilizer: str) -> float | None:
-    if stabilizer.startswith("divide-"):
-        return 1.0 / float(stabilizer.removeprefix("divide-"))
-    return _LIPSCHITZ.get(stabilizer)
-
-
-def _conclude(
-    policy: Policy, x: Tensor, runs: Runs, blocks: tuple[BlockCertificate, ...], error: float | None
-) -> Certificate:
-    exact, coarse = runs.exact.output, every_second(runs.exact.output)
-    precision = rms(runs.chosen.output.double() - exact)
-    discretization = rms(coarse - runs.half_grid.output)
-    bound = _answer_bound(runs, error)
+    check_alpha(alpha)
+    inputs = _check(model, x, grid_samples)
+    core, inner = core_of(model, inputs if isinstance(inputs, Tensor) else x)
+    inside = as_inputs(inner)
+    models = Versions.of(core, next(parts(inside)), chosen)
+    looks = [_look(models, part) for part in parts(inside)]
+    convolutions = tuple(joined(same) for same in zip(*(look.convolutions for look in looks), strict=True))
+    adjoint = sensitivities(core, inside, policy=chosen)
+    predicted, measured = adjoint.predict(chosen), torch.cat([look.measured for look in looks])
+    fine = None if finer is None else core_of(model, finer.detach().float())[1]
+    resolution = compare_with_grid(models, inside, Rounding(chosen, predicted, measured), grid_samples, fine)
+    bounds = [look.answer_bound for look in looks if look.answer_bound is not None]
+    answer_bound = torch.cat(bounds) if len(bounds) == len(looks) else None
     return Certificate(
-        policy=policy,
-        grid=tuple(x.shape[2:]),
-        half_grid=tuple(runs.half_grid.output.shape[2:]),
-        samples=len(x),
-        blocks=blocks,
-        output_norm=largest_rms(exact),
-        precision_error=float(precision.max()),
-        fp32_error=largest_rms(runs.full.output.double() - exact),
-        output_bound=bound,
-        discretization_error=float(discretization.max()),
-        samples_below=int((precision < discretization).sum()),
-        stabilizer_change=_stabilizer_change(x, runs, blocks),
-        concerns=concerns(runs, blocks),
-        notes=notes(runs, blocks, tuple(x.shape[2:]), bound),
+        policy=chosen,
+        model=type(core).__name__,
+        alpha=alpha,
+        grid=tuple(inside.shape[2:]) if isinstance(inside, Tensor) else None,
+        predicted_error=predicted,
+        predicted_upper=adjoint.upper(chosen, 1 - alpha),
+        measured_error=measured,
+        fp32_error=torch.cat([look.fp32 for look in looks]),
+        answer_bound=answer_bound,
+        convolutions=convolutions,
+        resolution=resolution,
+        test_errors=None if targets is None else _test_errors(model, core, x, looks, targets),
+        stabilizer_change=_stabilizer_change(models, inside, convolutions),
+        concerns=concerns(models.chosen, convolutions, measured),
+        notes=notes(convolutions, answer_bound),
     )
 
 
-def _answer_bound(runs: Runs, error: float | None) -> float | None:
-    if error is None or not is_plain_chain(runs.model):
-        return None
-    last = list(fno_blocks(runs.model))[-1]
-    padded = math.prod(runs.chosen.outputs[last].shape[2:]) / math.prod(runs.chosen.output.shape[2:])
-    # An error over the padded grid may sit in the part that is kept.
-    return bound_projection(runs.model, runs.chosen, error * math.sqrt(padded))
+def _check(model: nn.Module, x: Any, grid_samples: int) -> Inputs:
+    if not any(isinstance(module, PolicyModule) for module in model.modules()):
+        raise InputError(
+            f"{type(model).__name__} has no layer that honours a precision policy: certify needs a model of this "
+            "library, or a converted one"
+        )
+    if grid_samples < 0:
+        raise InputError(f"grid_samples must be 0 or more, got {grid_samples}")
+    inputs = as_inputs(x.detach().float() if isinstance(x, Tensor) else x)
+    check_inputs(inputs)
+    points = any(isinstance(module, NeuralOperator) and module.takes_points for module in model.modules())
+    if points is isinstance(inputs, Tensor):
+        kinds = ("a mapping of its keyword arguments, or a batch of clouds", "a tensor (batch, channels, *grid)")
+        raise InputError(f"x is {'a tensor' if points else 'no tensor'}: the model takes {kinds[0 if points else 1]}")
+    if isinstance(inputs, Tensor) and (inputs.ndim < 3 or min(inputs.shape[2:]) < 4):
+        raise InputError(
+            f"x has shape {tuple(inputs.shape)}: expected (batch, channels, *grid) with 4 points a side or more"
+        )
+    return inputs
 
 
-def _stabilizer_change(x: Tensor, runs: Runs, blocks: tuple[BlockCertificate, ...]) -> float:
-    if all(block.stabilizer == "none" for block in blocks):
+@dataclass(frozen=True)
+class _Look:
+    """A few samples: errors of each, and their answers."""
+
+    measured: Tensor
+    fp32: Tensor
+    answer_bound: Tensor | None
+    convolutions: tuple[ConvolutionCertificate, ...]
+    chosen: Tensor
+    exact: Tensor
+
+
+def _look(models: Versions, x: Part) -> _Look:
+    chosen, exact, full = (observe(model, x) for model in (models.chosen, models.exact, models.full))
+    convolutions, bound = certify_convolutions(models, chosen, exact)
+    return _Look(
+        measured=relative_errors(chosen.output, exact.output, x),
+        fp32=relative_errors(full.output, exact.output, x),
+        answer_bound=None if bound is None else ratio(bound, rms(exact.output)),
+        convolutions=convolutions,
+        chosen=chosen.output,
+        exact=exact.output,
+    )
+
+
+def _test_errors(model: nn.Module, core: nn.Module, x: Any, looks: list[_Look], targets: Any) -> TestErrors:
+    """Against the truth, in the units of the model that was given."""
+    truth = targets if isinstance(targets, Tensor) else targets.values
+    sizes = [len(look.exact) for look in looks]
+    if sum(sizes) != len(truth):
+        raise InputError(f"{len(truth)} rows of targets for {sum(sizes)} of answers: expected as many")
+    found = []
+    for name in ("exact", "chosen"):
+        answer = torch.cat([getattr(look, name) for look in looks])
+        answer = _dressed(model, core, x, answer)
+        if answer.shape != truth.shape:
+            raise InputError(f"targets have shape {tuple(truth.shape)}, the answers {tuple(answer.shape)}")
+        rows = answer.split(sizes) if not isinstance(x, Tensor) else answer.split(1)
+        truths = truth.to(answer.device).split([len(row) for row in rows])
+        found.append(torch.cat([_one_error(a, t) for a, t in zip(rows, truths, strict=True)]))
+    full, half = found
+    change = change_of_error(half, full) if bool((half.isfinite() & full.isfinite()).all()) else None
+    return TestErrors(full, half, change)
+
+
+def _one_error(answer: Tensor, truth: Tensor) -> Tensor:
+    return ratio(norms(answer.double() - truth.double(), {}), norms(truth, {}))
+
+
+def _dressed(model: nn.Module, core: nn.Module, x: Any, answer: Tensor) -> Tensor:
+    """What the wrapper around the operator makes of an answer."""
+    if core is model:
+        return answer
+    with _answering(core, answer), torch.no_grad():
+        dressed: Tensor = model(x)
+    return dressed
+
+
+@contextmanager
+def _answering(core: nn.Module, answer: Tensor) -> Iterator[None]:
+    """Within, the operator gives this answer to everything."""
+    core.forward = lambda *_, **__: answer
+    try:
+        yield
+    finally:
+        del core.forward
+
+
+def _stabilizer_change(models: Versions, x: Inputs, convolutions: tuple[ConvolutionCertificate, ...]) -> float:
+    """The largest relative change of a float64 answer by the stabilizer; 0 without one."""
+    if all(conv.stabilizer == "none" for conv in convolutions):
         return 0.0
-    plain = run_as(runs.exact_model, Policy.uniform("fp64", stabilizer="none"))
-    return largest_rms(observe(plain, x).output - runs.exact.output)
+    plain = run_as(models.exact, Policy.uniform("fp64", stabilizer="none"))
+    first = next(parts(x))
+    errors = relative_errors(observe(plain, first, []).output, observe(models.exact, first, []).output, first)
+    return float(errors.max()) if len(errors) else math.nan

@@ -1,20 +1,27 @@
-"""The guaranteed bound of one spectral convolution of a model, at the input that it got."""
+"""The bound of one spectral convolution of a model, at the input that it got.
+
+Guaranteed where its arithmetic is known and no stage can overflow; otherwise an estimate that says why (`Bound`).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from halfwave.certificates.norms import matrix_norms, vector_norm
 from halfwave.errors import InputError
+from halfwave.numerics import Accumulation, Arithmetic, accumulation, kind_of, multiplied_in, weakest
 from halfwave.spectral import DenseWeight, FourierTransform, SpectralConv, plan_transform
 from halfwave.theory import Bound, Pipeline, TransformName, bound_block
 
 
 def pipeline_of(conv: SpectralConv, grid: tuple[int, ...], device: torch.device) -> Pipeline:
-    """Where this convolution rounds on this grid: the backends that its plans choose, native or widened products."""
+    """Where this convolution rounds on this grid: the backends that its plans choose, native or widened products, and
+    what this device multiplies and adds up in."""
     roles, transform = conv.resolved(device), conv.transform
     if not isinstance(transform, FourierTransform):
         raise InputError("no theorem covers transforms on the sphere: certify needs a model with Fourier blocks")
@@ -22,17 +29,30 @@ def pipeline_of(conv: SpectralConv, grid: tuple[int, ...], device: torch.device)
     forward = transform.plan(grid, roles.forward_transform, device)
     inverse = plan_transform(transform.modes(grid), transform.backend, roles.inverse_transform, device, "hermitian")
     native = [arith.format.name for arith in how if arith.format.half and arith.how == "native"]
+    way = _way(forward.backend, roles.forward_transform.format.name, grid, device)
+    forward_in, contraction_in, inverse_in, weights_in = (multiplied_in(arith, device) for arith in how)
     return Pipeline(
-        roles.forward_transform.format.name,
-        roles.contraction.format.name,
-        roles.inverse_transform.format.name,
-        roles.weights.format.name,
-        transform=_way(forward.backend, roles.forward_transform.format.name, grid, device),
+        forward_in,
+        contraction_in,
+        inverse_in,
+        weights_in,
+        transform=way,
         # The inverse FFT runs in fp32 on every device; a half-precision one would only be charged more.
         inverse_transform="gemm" if inverse.backend == "gemm" else "cast",
         cast_every_step=bool(native),
-        flush_to_zero="bf16" in native and device.type == "cpu",
+        accumulate=_sums(how[:3], device, way),
+        flush_to_zero="bf16" in native and kind_of(device) == "cpu",
     )
+
+
+def _sums(stages: Sequence[Arithmetic], device: torch.device, way: TransformName) -> Accumulation:
+    """One accumulation for all stages: those in fp64 sum in fp64 in any case."""
+    narrow = [arith for arith in stages if arith.compute is not torch.float64]
+    sums = weakest(accumulation(arith, device) for arith in narrow or stages)
+    if way == "fft":
+        # Our constants are those of a radix-2 FFT; how cuFFT computes in half precision is not documented.
+        return replace(sums, source=f"{sums.source}; cuFFT in half precision taken for a radix-2 FFT", known=False)
+    return sums
 
 
 def _way(backend: str, format: str, grid: tuple[int, ...], device: torch.device) -> TransformName:
@@ -53,9 +73,15 @@ def weight_norms(conv: SpectralConv, grid: tuple[int, ...]) -> tuple[float, floa
 
 
 def bound_conv(
-    conv: SpectralConv, grid: tuple[int, ...], device: torch.device, norm: float, norms: tuple[float, float]
+    conv: SpectralConv,
+    grid: tuple[int, ...],
+    device: torch.device,
+    norm: float,
+    norms: tuple[float, float],
+    sup: float | None = None,
 ) -> Bound | None:
-    """The bound for inputs of rms norm at most `norm`; None where no theorem covers the weights' kind."""
+    """The bound for inputs of rms norm at most `norm` (and, where known, max|v| at most `sup`, which helps to exclude
+    overflow); None where no theorem covers the weights' kind."""
     if not isinstance(conv.weight, DenseWeight):
         return None
     return bound_block(
@@ -68,6 +94,7 @@ def bound_conv(
         ra=norms[1],
         norm=norm,
         bias=vector_norm(conv.bias),
+        sup=sup,
     )
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from halfwave.certificates.norms import largest_rms, matrix_norms, vector_norm
 from halfwave.certificates.observing import Observation
 from halfwave.models import NONLINEARITIES, ChannelMLP, FNOBlock, GridEmbedding, GridOperator, Skip
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, accumulation, multiplied_in
 from halfwave.spectral import FourierTransform
 from halfwave.theory import Bound, Layer, bound_network, bound_pointwise, bound_rounding
 
@@ -79,7 +79,8 @@ def coordinate_error(model: GridOperator) -> float | None:
     if not isinstance(embedding, GridEmbedding):
         return None
     if embedding.grid_boundaries is None:
-        return 2.0**-24 * math.sqrt(model.n_dim)
+        # i/n < 1 is a quotient of integers, rounded once: half a unit of [1/2, 1).
+        return 2.0**-25 * math.sqrt(model.n_dim)
     # Quotient, product and sum round, each a number of at most this size.
     sizes = [max(abs(start), abs(end), abs(end - start)) for start, end in embedding.grid_boundaries]
     return 3 * 2.0**-24 * math.hypot(*sizes)
@@ -137,14 +138,14 @@ def _linear(value: Value, weight: Tensor, bias: Tensor | None, arith: Arithmetic
     if bias is not None:
         exact = exact + bias.detach().double().view(-1, *[1] * (exact.ndim - 2))
     product = bound_pointwise(
-        arith.format,
+        multiplied_in(arith, value.exact.device),
         in_channels=wide.shape[1],
         out_channels=wide.shape[0],
         w2=w2,
         wa=wa,
         norm=value.computed_norm,
         bias=vector_norm(bias),
-        accumulate=_wide(arith),
+        accumulate=accumulation(arith, value.exact.device),
     )
     step = _moved(value, exact, Layer(0.0, w2, (product, _FLUSHED), "identity"))
     # A native product is rounded before the bias is added, and the sum again.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from halfwave.certificates.answers import Part, as_inputs, call
 from halfwave.errors import InputError
 from halfwave.models import FNOBlock, NeuralOperator, set_precision, trial_run
 from halfwave.precision import Policy
@@ -25,21 +27,33 @@ class Observation:
         inputs, outputs: of every observed module by its name: blocks, their convolutions, and the outer layers.
     """
 
-    output: Tensor
+    output: Any
     inputs: dict[str, Tensor] = field(default_factory=dict)
     outputs: dict[str, Tensor] = field(default_factory=dict)
 
+    def sample(self, index: int) -> Observation:
+        """Of one sample of a batch of fields alone."""
+        at = slice(index, index + 1)
+        inputs, outputs = ({name: t[at] for name, t in kept.items()} for kept in (self.inputs, self.outputs))
+        return replace(self, output=self.output[at], inputs=inputs, outputs=outputs)
+
 
 @dataclass(frozen=True)
-class Runs:
-    """The model under the policy, in float64, in fp32, and in float64 at every second grid point."""
+class Versions:
+    """A model under a policy, in float64 and in fp32, all with the stabilizers that act under the policy."""
 
-    model: nn.Module
-    exact_model: nn.Module
-    chosen: Observation
-    exact: Observation
-    full: Observation
-    half_grid: Observation
+    chosen: nn.Module
+    exact: nn.Module
+    full: nn.Module
+
+    @classmethod
+    def of(cls, model: nn.Module, x: Part, policy: Policy) -> Versions:
+        """`x` is run once: a stabilizer is chosen when a layer computes."""
+        chosen = run_as(model, policy)
+        observe(chosen, x, [])
+        stabilizers = {f"{name}.conv": conv_of(chosen, name).stabilizer for name in fno_blocks(chosen)}
+        exact = run_as(model, Policy.uniform("fp64"), stabilizers)
+        return cls(chosen, exact, run_as(model, Policy.named("full"), stabilizers).float())
 
 
 def fno_blocks(model: nn.Module) -> dict[str, FNOBlock]:
@@ -68,16 +82,23 @@ def refuse_points(model: nn.Module, what: str) -> None:
             raise InputError(f"a {type(module).__name__} takes point clouds: {what} needs a model of fields on a grid")
 
 
-def core_of(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
-    """The neural operator inside a wrapper (normalizers around a model) and the input that it gets from `x`."""
+def core_of(model: nn.Module, x: Any) -> tuple[nn.Module, Any]:
+    """The neural operator inside a wrapper (normalizers around a model) and what it gets from `x`.
+
+    That is a tensor, or the keyword arguments of a model that takes points.
+    """
     found = [module for module in model.modules() if isinstance(module, NeuralOperator)]
     if not found or found[0] is model:
-        return model, x
-    seen: list[Tensor] = []
-    handle = found[0].register_forward_pre_hook(lambda _, args: seen.append(args[0].detach()))
+        return model, as_inputs(x)
+    seen: list[Part] = []
+
+    def keep(_: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        seen.append(args[0].detach() if args else options)
+
+    handle = found[0].register_forward_pre_hook(keep, with_kwargs=True)
     try:
         with torch.no_grad(), trial_run(model):
-            model(x)
+            call(model, x)
     finally:
         handle.remove()
     return found[0], seen[0]
@@ -93,14 +114,15 @@ def run_as(model: nn.Module, policy: Policy, stabilizers: dict[str, str] | None 
 
 
 @torch.no_grad()
-def observe(model: nn.Module, x: Tensor, names: Sequence[str] | None = None) -> Observation:
+def observe(model: nn.Module, x: Part, names: Sequence[str] | None = None) -> Observation:
     """Run the model on `x` and keep what went in and out of the modules `names`; by default blocks and outer layers."""
     seen = Observation(x)
-    wide = next(model.parameters()).dtype
+    if isinstance(x, Tensor):
+        x = x.to(next(model.parameters()).dtype)
     watched = _default_names(model) if names is None else names
     # Eager: hooks inside a compiled graph would not fire.
     with _watched(model, seen, watched), trial_run(model), torch.compiler.set_stance("force_eager"):
-        seen.output = model(x.to(wide)).detach()
+        seen.output = call(model, x)
     return seen
 
 

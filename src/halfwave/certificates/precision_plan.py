@@ -1,4 +1,4 @@
-"""PrecisionPlan: a format for each layer and stage of a model, with the reason of each choice."""
+"""PrecisionPlan: a format for each layer and stage of a model, what it should cost, and what it was found to cost."""
 
 from __future__ import annotations
 
@@ -6,30 +6,16 @@ import math
 import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
+from halfwave.certificates.gradient_error import GradientError
 from halfwave.files import write_json
 from halfwave.models import set_precision
-from halfwave.numerics import FORMATS
 from halfwave.precision import Policy
-from halfwave.spectral import narrow_range
 
 _WIDTH = 80
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a cheaper format was not taken: its error, or (then None) that it cannot hold the values."""
-
-    format: str
-    error: float | None
-    why: str
-
-    @property
-    def short(self) -> str:
-        return f"{self.format} {'range' if self.error is None else f'{self.error:.1e}'}"
 
 
 @dataclass(frozen=True)
@@ -37,147 +23,102 @@ class Choice:
     """The format of one stage of one layer.
 
     Attributes:
-        layer: name of the module in the model.
+        layer: name of the module in the neural operator.
         stage: a role of the policy: forward_transform, contraction, inverse_transform, weights or pointwise.
-        format: the cheapest candidate that holds the stage's values and whose error is within the limit.
-        error: what this stage alone in this format changes, relative to the layer's answer.
-        kind: ``"bound"``, a guarantee for inputs of this size, or ``"measured"`` on the samples.
-        limit: what the error had to stay below.
-        largest: the largest modulus that the stage met.
-        refused: why each cheaper format was not taken.
+        format: the name of its format.
+        error: what this stage is expected to add to the answer's error, relative; the squares of all add up.
+        bytes: what it stores for a sample; of weights, the weights.
     """
 
     layer: str
     stage: str
     format: str
     error: float
-    kind: Literal["bound", "measured"]
-    limit: float
-    largest: float
-    refused: tuple[Refusal, ...] = ()
-
-    @property
-    def met(self) -> bool:
-        """False where even the last candidate's error is above the limit."""
-        return self.error <= self.limit
-
-    @property
-    def reason(self) -> str:
-        """One line."""
-        side = "within" if self.met else "above"
-        text = (
-            f"{self.format}, {self.kind} error {self.error:.1e} {side} {self.limit:.1e}, values to {self.largest:.2g}"
-        )
-        return "; ".join([f"{self.layer} {self.stage}: {text}", *(f"not {r.format}: {r.why}" for r in self.refused)])
+    bytes: float
 
 
 @dataclass(frozen=True)
 class PrecisionPlan:
-    """What `plan_precision` chose.
+    """What `auto_precision` chose. Errors are relative L2 errors of an answer, of the worst sample.
 
     Attributes:
-        policy: apply it, or train with it. Its roles are the safest over the layers; layers that need less have a
-            policy of their own in `policy.layers`.
+        policy: apply it, or train with it; `policy.layers` has what differs from layer to layer.
         choices: one for each layer and stage.
-        tolerance: largest relative error that was allowed.
-        source: where the tolerance comes from, in words.
-        share: the part of the tolerance that each single choice was held to, so that all together stay within it.
-        error: measured: the answer under the whole policy against float64, relative to its norm.
-        grid, samples: of the data that it was planned on.
+        predicted_error: by the adjoint certificate on the samples that were planned on.
+        measured_error: on held-out samples, against float64.
+        budget: what the error had to stay within; inf where bytes or time were the limit.
+        source: where the limit comes from, and what that assumes, in words.
+        bytes, full_bytes: stored for a sample, weights included (see `stored_bytes`), and the same in full precision.
+        time: of a forward pass of one sample, relative to full precision; None where it was not asked for.
+        gradient: measured errors of gradients under the policy.
+        planned_on, held_out: how many samples.
     """
 
     policy: Policy
     choices: tuple[Choice, ...]
-    tolerance: float
+    predicted_error: float
+    measured_error: float
+    budget: float
     source: str
-    share: float
-    error: float
-    grid: tuple[int, ...]
-    samples: int
+    bytes: int
+    full_bytes: int
+    time: float | None
+    gradient: GradientError
+    planned_on: int
+    held_out: int
 
     @property
     def met(self) -> bool:
-        """Is the measured error of the answer within the tolerance?"""
-        return self.error <= self.tolerance
+        """Is the measured error on held-out samples within the budget?"""
+        return self.measured_error <= self.budget
 
     @property
     def loss_scaling(self) -> bool:
-        """Train with loss scaling? Gradients are small, and some format here has a narrow range."""
-        return any(narrow_range(FORMATS[c.format]) for c in self.choices if c.stage != "weights")
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """One line for each choice."""
-        return tuple(choice.reason for choice in self.choices)
+        """Train with loss scaling? As measured: gradients underflow without it."""
+        return self.gradient.loss_scaling
 
     def apply(self, model: nn.Module) -> None:
-        """Give the model the planned formats, layer by layer."""
+        """Give the model the planned formats, layer by layer; `save` and `load` of a model keep them."""
         set_precision(model, self.policy)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able; figures that are not finite become None."""
-        choices = [{**asdict(c), "reason": c.reason, "met": c.met} for c in self.choices]
-        return {
-            "policy": self.policy.to_dict(),
-            "tolerance": self.tolerance,
-            "source": self.source,
-            "share": self.share,
-            "error": _finite(self.error),
-            "met": self.met,
-            "loss_scaling": self.loss_scaling,
-            "grid": list(self.grid),
-            "samples": self.samples,
-            "choices": [_finite(choice) for choice in choices],
-        }
+        values = asdict(self) | {"policy": self.policy.to_dict(), "met": self.met, "loss_scaling": self.loss_scaling}
+        finite: dict[str, Any] = _finite(values)
+        return finite
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON: `halfwave train --policy` reads it."""
         write_json(path, self.to_dict())
 
     def __str__(self) -> str:
-        grid = " x ".join(map(str, self.grid))
-        lines = [f"precision plan: {self.samples} samples on {grid}"]
-        lines += _wrapped(f"tolerance {self.tolerance:.1e}: {self.source}")
-        lines += _wrapped(f"policy {self.policy}")
-        widths = [max(len(text) for text in column) + 1 for column in zip(*map(_cells, self.choices), strict=True)]
-        heads = ("layer", "stage", "format", "error", "", "values", "not (error)")
-        widths = [max(width, len(head) + 1) for width, head in zip(widths, heads, strict=True)]
-        for cells in (heads, *map(_cells, self.choices)):
-            line = "".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
-            lines += textwrap.wrap(line.rstrip(), _WIDTH, subsequent_indent=" " * 20)
-        lines.insert(-len(self.choices) - 1, "")
-        lines += ["", *_wrapped(self._verdict())]
-        return "\n".join(lines)
+        lines = [f"precision plan: {self.bytes / self.full_bytes:.2f} of full precision's stored bytes"]
+        lines += textwrap.wrap(self.source, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+        heads = ("layer", "stage", "format", "error", "bytes")
+        rows = [(c.layer, c.stage, c.format, f"{c.error:.1e}", f"{c.bytes:,.0f}") for c in self.choices]
+        widths = [max(map(len, column)) + 2 for column in zip(heads, *rows, strict=True)]
+        padded = [[cell.ljust(w) for cell, w in zip(row, widths, strict=True)] for row in (heads, *rows)]
+        table = ["".join(row).rstrip() for row in padded]
+        return "\n".join([*lines, "", *table, "", *textwrap.wrap(self._verdict(), _WIDTH)])
 
     def _verdict(self) -> str:
-        side = "within" if self.met else "above"
+        where = f"{self.held_out} held-out samples" if self.held_out else "the samples themselves, none being left"
         text = (
-            "errors: of that stage alone, relative to its layer's answer; M: measured on these samples, B: bound. "
-            f"All together, measured: {self.error:.1e} of the answer, {side} the tolerance."
+            f"Error of the answer, worst sample: {self.predicted_error:.2g} predicted, {self.measured_error:.2g} "
+            f"measured on {where}; of the gradients {self.gradient.best:.2g}"
         )
-        if self.share < 1:
-            text += f" Each choice was held to {self.share:.2g} of it, so that they stay within it together."
+        text += ", with loss scaling (they underflow without it)." if self.loss_scaling else "."
+        if self.time is not None:
+            text += f" Time: {self.time:.2f} of full precision's."
         if not self.met:
-            text += " No candidate is wider than fp32, so this is the best there is."
-        if self.loss_scaling:
-            text += " Gradients were not measured; with formats of a narrow range train with loss scaling."
+            text += " That is above the budget: no candidate is wider than fp32, so this is the best there is."
         return text
-
-
-def _cells(c: Choice) -> tuple[str, ...]:
-    """A row of the table; the whole reason is `Choice.reason`."""
-    refused = ", ".join(refusal.short for refusal in c.refused)
-    return c.layer, c.stage, c.format, f"{c.error:.1e}", c.kind[0].upper(), f"{c.largest:.1e}", refused
 
 
 def _finite(value: Any) -> Any:
     """Lists for tuples, and None for inf and nan, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, tuple):
+    if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ")

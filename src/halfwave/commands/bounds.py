@@ -7,21 +7,19 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import tyro
 
-from halfwave.certificates import Certificate, certify, core_of
 from halfwave.commands.bounds_data import measure_data
+from halfwave.commands.bounds_run import certify_run
 from halfwave.commands.bounds_theory import Question, describe, sweep
 from halfwave.commands.common import ReadingOptions, as_usage, log_console
-from halfwave.commands.evaluate import check_fits
-from halfwave.data import Dataset, open_dataset
+from halfwave.data import Dataset, PointDataset, open_dataset
 from halfwave.errors import InputError, UsageError
 from halfwave.files import write_json
 from halfwave.precision import Policy
 from halfwave.report import draw_bounds, is_result
-from halfwave.training import find_model_file, load, open_data, read_config
 
+DATA_SAMPLES, RUN_SAMPLES = 4, 20
 _OF_A_COEFFICIENT = (
     "grid", "dim", "format", "frequency", "sup", "lipschitz", "variation", "periodic", "algorithm",
 )  # fmt: skip
@@ -57,10 +55,12 @@ class Bounds(ReadingOptions):
     """Policy that --run certifies: full, amp, half, mixed (the default)."""
     dtype: str | None = None
     """What half means for --run; by default what is fast here."""
-    samples: int = 4
-    """Test samples that --data and --run look at."""
+    samples: int | None = None
+    """Test samples to look at: 4 of --data by default, 20 of --run."""
+    alpha: float = 0.1
+    """How often a new input may exceed what --run says of new inputs."""
     plot: Path | None = None
-    """Draw bounds and measurements over resolution: a PNG, and its numbers beside it (.json)."""
+    """Draw errors over resolution: a PNG, and its numbers beside it (.json). By default certificate.png in --run."""
     json: bool = False
     """Print one JSON object instead of words."""
 
@@ -75,20 +75,23 @@ class Bounds(ReadingOptions):
             result, text = as_usage(lambda: describe(question))
             if self.plot is not None:
                 result["rows"] = sweep(question)
-        if self.plot is not None:
-            self._draw(self.plot, result)
+        plot = self.plot or self._own_plot(result)
+        if plot is not None:
+            self._draw(plot, result)
         print(json.dumps(result) if self.json else text)
 
     def _check(self) -> None:
-        if self.samples < 1:
+        if self.samples is not None and self.samples < 1:
             raise UsageError(f"--samples must be at least 1, got {self.samples}")
         if self.plot is not None:
             _check_plot(self.plot)
+        if not 0 < self.alpha < 1:
+            raise UsageError(f"--alpha must be between 0 and 1, got {self.alpha}")
         given = {f.name for f in fields(self) if getattr(self, f.name) != f.default}
         reads = self.run_path is not None or self.data is not None
         for names, allowed, where in (
             (("x_key", "y_key", "channel_axis", "domain"), reads, "belongs to --data and --run"),
-            (("precision", "dtype"), self.run_path is not None, "belongs to --run"),
+            (("precision", "dtype", "alpha"), self.run_path is not None, "belongs to --run"),
             (("samples",), self.run_path is not None or self.data is not None, "belongs to --data and --run"),
             (_OF_A_COEFFICIENT, self.run_path is None, "is for one coefficient: --run certifies a whole model"),
         ):
@@ -115,9 +118,9 @@ class Bounds(ReadingOptions):
     def _measured(self, path: Path) -> tuple[dict[str, Any], str]:
         dataset = open_dataset(path, self.read_options())
         self._say(dataset)
-        return measure_data(self._question(self._file_axes(dataset)), dataset, self.samples)
+        return measure_data(self._question(self._file_axes(dataset)), dataset, self.samples or DATA_SAMPLES)
 
-    def _say(self, dataset: Dataset) -> None:
+    def _say(self, dataset: Dataset | PointDataset) -> None:
         if not self.json:
             log_console().print(dataset.understood(), soft_wrap=True)
 
@@ -131,26 +134,19 @@ class Bounds(ReadingOptions):
 
     def _certificate(self, path: Path) -> tuple[dict[str, Any], str]:
         policy = as_usage(lambda: Policy.named(self.precision or "mixed", dtype=self.dtype))
-        model = load(find_model_file(path))
-        dataset = self._run_data(path) if self.data is None else open_dataset(self.data, self.read_options(model))
+        dataset, certificate = certify_run(path, self.data, self, policy, self.samples or RUN_SAMPLES, self.alpha)
+        source = dataset.path
         self._say(dataset)
-        check_fits(model, dataset.in_channels, len(dataset.test.grid), dataset.path)
-        core, x = core_of(model, dataset.test[: self.samples][0])
-        certificate = certify(core, x, policy)
-        result = {"kind": "certificate", "data": str(dataset.path), **certificate.to_dict()}
-        if self.plot is not None:
-            result["rows"] = [_row(certificate), *_coarser(core, x, policy)]
-        return result, f"{path} on {dataset.path}\n{certificate}"
+        result = {"kind": "certificate", "data": str(source), **certificate.to_dict()}
+        if self.plot is not None and not result["rows"]:
+            raise InputError(f"--plot has nothing to draw: {certificate.no_crossover}")
+        return result, f"{path} on {source}\n{certificate}"
 
-    def _run_data(self, path: Path) -> Dataset:
-        """The run's own data, read as in the run."""
-        if not path.is_dir():
-            raise UsageError("a model file does not know its data: give --data FILE")
-        config = read_config(path / "config.json").model_copy(update=self.asked)
-        dataset = open_data(config)
-        if not isinstance(dataset, Dataset):
-            raise InputError(f"{dataset.path} holds point clouds; fields on a grid are expected")
-        return dataset
+    def _own_plot(self, result: dict[str, Any]) -> Path | None:
+        """A run's certificate draws m* into the run, where there is one to draw."""
+        if self.run_path is None or not self.run_path.is_dir() or not result["rows"]:
+            return None
+        return self.run_path / "certificate.png"
 
     def _draw(self, target: Path, result: dict[str, Any]) -> None:
         """The numbers beside the picture, then the picture from the numbers."""
@@ -166,32 +162,3 @@ def _check_plot(plot: Path) -> None:
     numbers = plot.with_suffix(".json")
     if numbers.exists() and not is_result(numbers):
         raise InputError(f"cannot write {numbers}, the numbers of --plot {plot}: it holds something else")
-
-
-def _row(certificate: Certificate) -> dict[str, Any]:
-    """Errors relative to the norm of the answer, and of the worst convolution relative to the norm of its own."""
-    scale = certificate.output_norm or 1.0
-    blocks = [block for block in certificate.blocks if block.conv_norm > 0]
-    bounds = [block.conv_bound.value / block.conv_norm for block in blocks if block.conv_bound is not None]
-    return {
-        "side": certificate.grid[0],
-        "discretization_measured": certificate.discretization_error / scale,
-        "precision_measured": certificate.precision_error / scale,
-        "fp32_measured": certificate.fp32_error / scale,
-        "conv_measured": max((block.conv_error / block.conv_norm for block in blocks), default=None),
-        "conv_bound": max(bounds, default=None),
-    }
-
-
-def _coarser(model: torch.nn.Module, x: torch.Tensor, policy: Policy) -> list[dict[str, Any]]:
-    """The same certificate at every second, fourth, ... point, as long as the model takes the grid."""
-    rows: list[dict[str, Any]] = []
-    step = 2
-    while min(x.shape[2:]) // step >= 8:
-        every = (slice(None), slice(None), *[slice(None, None, step)] * (x.ndim - 2))
-        try:
-            rows.append(_row(certify(model, x[every], policy)))
-        except InputError:
-            break
-        step *= 2
-    return rows

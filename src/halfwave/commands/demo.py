@@ -14,6 +14,7 @@ from halfwave.commands.common import log_console, results_console
 from halfwave.commands.data import make_dataset
 from halfwave.data import Dataset, build_generator, open_dataset
 from halfwave.files import make_directory, write_json, written_aside
+from halfwave.measure import keep_freed_blocks
 from halfwave.numerics import core_count, describe_cpu
 from halfwave.recipes import Recipe, get_recipe
 from halfwave.report import write_fields_figure, write_page
@@ -35,6 +36,7 @@ class Demo:
     """Processes that make the data."""
 
     def run(self) -> None:
+        keep_freed_blocks()
         recipe = get_recipe("demo")
         make_directory(self.out)
         dataset = open_dataset(self._data(recipe))

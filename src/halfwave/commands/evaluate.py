@@ -13,6 +13,7 @@ from halfwave.commands.common import ReadingOptions, log_console, results_consol
 from halfwave.data import PointDataset, open_any
 from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
+from halfwave.measure import keep_freed_blocks
 from halfwave.models import set_precision
 from halfwave.precision import PRECISIONS, Policy
 from halfwave.tables import build_table
@@ -53,6 +54,7 @@ class Evaluate(ReadingOptions):
             raise UsageError(f"unknown precision {self.precision!r}: expected one of {', '.join(PRECISIONS)}")
         if self.batch_size < 1:
             raise UsageError(f"--batch-size must be at least 1, got {self.batch_size}")
+        keep_freed_blocks()
         model = load(find_model_file(self.run_path))
         if self.precision is not None:
             set_precision(model, Policy.named(self.precision))

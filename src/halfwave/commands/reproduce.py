@@ -25,6 +25,7 @@ from halfwave.experiments import (
     run,
     summarise,
 )
+from halfwave.measure import keep_freed_blocks
 from halfwave.report import Summary, text_of
 from halfwave.tables import build_table
 
@@ -50,6 +51,7 @@ class Reproduce:
         if not self.name:
             results_console().print(self._list())
             return
+        keep_freed_blocks()
         names = experiment_names() if self.name == ALL else [self.name]
         experiments = as_usage(lambda: [get_experiment(name) for name in names])
         if scale == "paper":

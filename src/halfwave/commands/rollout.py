@@ -188,7 +188,9 @@ def remarks(result: RolloutResult, parting: Parting | None) -> list[str]:
     lines = []
     if result.blowup is not None:
         lines.append(f"stopped: {result.blowup}; figures are of the {result.steps} steps before")
-    reached = "not within the rollout" if result.correlation_time >= result.interval * result.steps else "then below 0.8"
+    reached = (
+        "not within the rollout" if result.correlation_time >= result.interval * result.steps else "then below 0.8"
+    )
     lines.append(f"correlation time {result.correlation_time:.4g} ({reached})")
     if parting is not None:
         lyapunov = "none" if parting.lyapunov_time is None else f"{parting.lyapunov_time:.4g}"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from halfwave.data.body_flow import SOLVER, mesh_size, surface_sample
-from halfwave.data.generator import Arrays, sample_rng
+from halfwave.data.body_flow import BodyGenerator, mesh_size, surface_sample
+from halfwave.data.generator import Arrays
 from halfwave.data.lofted_body import LoftedBody
-from halfwave.domains import Cloud
 
 STANDARD_AHMED = {"slant_angle": 25.0, "length": 1.044, "width": 0.389, "height": 0.288, "clearance": 0.05}
 """The body of Ahmed, Ramm and Faltin (1984): degrees and metres."""
@@ -33,7 +31,7 @@ EDGE_RADIUS = 0.02
 
 
 @dataclass(frozen=True)
-class Ahmed:
+class Ahmed(BodyGenerator):
     """(geometry, inlet velocity) -> surface pressure of an Ahmed body over flat ground, without its stilts.
 
     Potential flow (see `panel_method`), not the paper's RANS: the flow follows the slant and closes behind the base.
@@ -45,38 +43,18 @@ class Ahmed:
     points: int = 100_000
 
     name: ClassVar[str] = "ahmed"
-    chunk: ClassVar[int] = 1
-    channels: ClassVar[tuple[int, int]] = (0, 1)
+    ranges: ClassVar[dict[str, tuple[float, float]]] = RANGES
+    equation: ClassVar[str] = (
+        "Lap phi = 0 outside the body, d phi/dn = 0 on it and the ground; geometry, V -> pressure (Pa)"
+    )
 
     def __post_init__(self) -> None:
         mesh_size(self.points)
-
-    @property
-    def domain(self) -> Cloud:
-        return Cloud()
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "layout": "points",
-            "equation": "Lap phi = 0 outside the body, d phi/dn = 0 on it and the ground; geometry, V -> pressure (Pa)",
-            "parameters": {**asdict(self), "ranges": RANGES},
-            "parameter_names": list(RANGES),
-            "solver": SOLVER,
-            "resolution": list(mesh_size(self.points)),
-        }
-
-    def draw(self, seed: int, split: str, index: int) -> dict[str, float]:
-        """Geometry and velocity of one sample."""
-        rng = sample_rng(seed, split, index)
-        return {name: float(rng.uniform(*bounds)) for name, bounds in RANGES.items()}
 
     def sample(self, seed: int, split: str, index: int) -> Arrays:
         parameters = self.draw(seed, split, index)
         geometry = {name: value for name, value in parameters.items() if name != "velocity"}
         return surface_sample(ahmed_body(**geometry), self.points, parameters["velocity"], list(parameters.values()))
-
-    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
-        return [self.sample(seed, split, index) for index in indices]
 
 
 def ahmed_body(*, slant_angle: float, length: float, width: float, height: float, clearance: float) -> LoftedBody:

@@ -1,16 +1,21 @@
-"""Surface pressure of a body over the ground, as one sample of a point-cloud dataset."""
+"""Bodies over the ground in a wind and the pressure on them, as samples of a point-cloud dataset."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch.nn.functional import interpolate
 
-from halfwave.data.generator import Arrays
+from halfwave.data.generator import Arrays, sample_rng
 from halfwave.data.lofted_body import LoftedBody, full_mesh, half_mesh, mirror_rings
 from halfwave.data.panel_method import pressure_coefficient, surface_velocity
+from halfwave.domains import Cloud
 from halfwave.errors import InputError
 
 AIR_DENSITY = 1.2
@@ -23,6 +28,42 @@ SOLVER = (
     "inviscid potential flow, source panels, ground plane as an image, attached everywhere; "
     "not RANS: no boundary layer, separation or drag"
 )
+
+
+class BodyGenerator(ABC):
+    """A law of bodies whose parameters are uniform in `ranges`; a frozen dataclass with a field `points`."""
+
+    chunk: ClassVar[int] = 1
+    channels: ClassVar[tuple[int, int]] = (0, 1)
+    ranges: ClassVar[dict[str, tuple[float, float]]]
+    equation: ClassVar[str]
+    points: int
+
+    @property
+    def domain(self) -> Cloud:
+        return Cloud()
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "layout": "points",
+            "equation": self.equation,
+            "parameters": {**asdict(self), "ranges": self.ranges},  # type: ignore[call-overload]
+            "parameter_names": list(self.ranges),
+            "solver": SOLVER,
+            "resolution": list(mesh_size(self.points)),
+        }
+
+    def draw(self, seed: int, split: str, index: int) -> dict[str, float]:
+        """The parameters of one sample."""
+        rng = sample_rng(seed, split, index)
+        return {name: float(rng.uniform(*bounds)) for name, bounds in self.ranges.items()}
+
+    @abstractmethod
+    def sample(self, seed: int, split: str, index: int) -> Arrays:
+        """One cloud and the pressure on it."""
+
+    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
+        return [self.sample(seed, split, index) for index in indices]
 
 
 def mesh_size(points: int) -> tuple[int, int]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from halfwave.data.body_flow import SOLVER, mesh_size, surface_sample
-from halfwave.data.generator import Arrays, sample_rng
+from halfwave.data.body_flow import BodyGenerator, mesh_size, surface_sample
+from halfwave.data.generator import Arrays
 from halfwave.data.lofted_body import LoftedBody
-from halfwave.domains import Cloud
 from halfwave.errors import InputError
 
 RANGES: dict[str, tuple[float, float]] = {
@@ -31,7 +29,7 @@ RANGES: dict[str, tuple[float, float]] = {
 
 
 @dataclass(frozen=True)
-class Car:
+class Car(BodyGenerator):
     """geometry -> surface pressure of a car-like body in a wind of `speed` m/s over flat ground.
 
     The bodies are watertight, symmetric and without wheels; the flow is potential flow (see `panel_method`), which
@@ -43,39 +41,19 @@ class Car:
     speed: float = 20.0
 
     name: ClassVar[str] = "car"
-    chunk: ClassVar[int] = 1
-    channels: ClassVar[tuple[int, int]] = (0, 1)
+    ranges: ClassVar[dict[str, tuple[float, float]]] = RANGES
+    equation: ClassVar[str] = (
+        "Lap phi = 0 outside the body, d phi/dn = 0 on it and on the ground; geometry -> pressure (Pa)"
+    )
 
     def __post_init__(self) -> None:
         mesh_size(self.points)
         if self.speed <= 0:
             raise InputError(f"speed is {self.speed}; it must be positive")
 
-    @property
-    def domain(self) -> Cloud:
-        return Cloud()
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "layout": "points",
-            "equation": "Lap phi = 0 outside the body, d phi/dn = 0 on it and on the ground; geometry -> pressure (Pa)",
-            "parameters": {**asdict(self), "ranges": RANGES},
-            "parameter_names": list(RANGES),
-            "solver": SOLVER,
-            "resolution": list(mesh_size(self.points)),
-        }
-
-    def draw(self, seed: int, split: str, index: int) -> dict[str, float]:
-        """The geometric parameters of one sample."""
-        rng = sample_rng(seed, split, index)
-        return {name: float(rng.uniform(*bounds)) for name, bounds in RANGES.items()}
-
     def sample(self, seed: int, split: str, index: int) -> Arrays:
         parameters = self.draw(seed, split, index)
         return surface_sample(car_body(**parameters), self.points, self.speed, list(parameters.values()))
-
-    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
-        return [self.sample(seed, split, index) for index in indices]
 
 
 def car_body(

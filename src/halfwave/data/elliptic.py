@@ -13,7 +13,7 @@ from torch import Tensor
 from halfwave.errors import InputError
 
 # Below this many interior nodes a side a sine transform as a matrix product is faster than scipy's DST-I, whose FFT has
-# length 2(n + 1): 254 = 2 x 127 for a 128-node grid (0.25 against 1.6 ms, one core).
+# length 2(n + 1), which may have a large prime factor: 254 = 2 x 127 for a 128-node grid.
 _MATRIX_TRANSFORM_LIMIT = 200
 
 
@@ -33,13 +33,6 @@ def solve_elliptic(a: np.ndarray, f: np.ndarray, *, tolerance: float = 1e-10) ->
     rhs = torch.from_numpy(np.ascontiguousarray(_interior(f), dtype=np.float64))
     solution = _conjugate_gradients(operator, rhs, tolerance, limit=_iteration_limit(a, tolerance))
     return np.pad(solution.numpy(), 1)
-
-
-def relative_residual(a: np.ndarray, f: np.ndarray, u: np.ndarray) -> float:
-    """|f - A u| / |f| of the discrete problem that `solve_elliptic` solves."""
-    rhs = torch.from_numpy(np.ascontiguousarray(_interior(f), dtype=np.float64))
-    inner = torch.from_numpy(np.ascontiguousarray(_interior(u), dtype=np.float64))
-    return float(torch.linalg.vector_norm(rhs - _Operator(a).apply(inner)) / torch.linalg.vector_norm(rhs))
 
 
 def _check(a: np.ndarray, f: np.ndarray) -> None:

@@ -48,11 +48,6 @@ class TriangleMesh:
         return self._area_vectors / self.areas[:, None]
 
     @property
-    def volume(self) -> float:
-        """Enclosed volume; positive when the triangles face outwards."""
-        return float((self.centroids * self._area_vectors).sum() / 3)
-
-    @property
     def vertex_areas(self) -> np.ndarray:
         """A third of the triangles around each vertex: the weights of an integral over the surface."""
         return self._gather(self.areas / 3)
@@ -72,16 +67,3 @@ class TriangleMesh:
         for corner in range(3):
             np.add.at(total, self.triangles[:, corner], values)
         return total
-
-    def check_watertight(self) -> None:
-        """InputError unless every edge belongs to two triangles that run through it in opposite directions."""
-        edges = np.concatenate([self.triangles[:, [i, (i + 1) % 3]] for i in range(3)])
-        if (edges[:, 0] == edges[:, 1]).any():
-            raise InputError("the surface has a triangle with a repeated vertex")
-        key, back = edges[:, 0] * len(self.vertices) + edges[:, 1], edges[:, 1] * len(self.vertices) + edges[:, 0]
-        if len(np.unique(key)) != len(key):
-            raise InputError("the surface is not watertight: two triangles run through an edge in the same direction")
-        if not np.array_equal(np.sort(key), np.sort(back)):
-            raise InputError(
-                f"the surface is not watertight: {len(np.setdiff1d(key, back))} edges belong to one triangle"
-            )

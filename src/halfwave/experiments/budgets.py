@@ -12,7 +12,7 @@ SECONDS = {"mixed": 80.2, "amp": 83.8, "full": 121.4}
 PHASES = {"mixed": 0.25, "amp": 0.5, "full": 0.25}
 
 
-def seconds_per_epoch(method: str) -> float:
+def paper_seconds(method: str) -> float:
     """Of the paper, the mean over a schedule's phases."""
     if method == "schedule":
         return sum(share * SECONDS[policy] for policy, share in PHASES.items())
@@ -21,7 +21,7 @@ def seconds_per_epoch(method: str) -> float:
 
 def epochs_of(method: str, full_epochs: int) -> int:
     """Epochs that a method passes in the time of `full_epochs` in full precision, at the paper's speeds."""
-    return round(full_epochs * SECONDS["full"] / seconds_per_epoch(method))
+    return round(full_epochs * SECONDS["full"] / paper_seconds(method))
 
 
 def navier_stokes(method: str, budget: str, scale: Scale, seed: int) -> Training:

@@ -10,13 +10,10 @@ import torch
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.numerics import arithmetic_of, meta_as
-from halfwave.recipes import HALF, TITLES, paper_setting
+from halfwave.recipes import HALF, PATH_MB, TITLES, paper_setting
 from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 from halfwave.spectral import ContractionSettings, FactorizedWeight, Objective, WeightSettings
 from halfwave.training import LiveBytes
-
-# MB of the whole training: with the memory-greedy path, and with opt_einsum's default.
-PAPER = {"car": (7906.0, 8662.0), "ahmed": (11990.0, 13610.0)}
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ def configurations(scale: Scale) -> list[Contraction]:
             paper_setting(name, "fno_hidden_channels"),
             paper_setting(name, "fno_rank"),
         )
-        for name in PAPER
+        for name in PATH_MB
         for factorization in ("tucker", "tt", "cp")
         for objective in ("memory", "flops")
     ]
@@ -88,7 +85,7 @@ def summarise(rows: list[Row]) -> Summary:
         Series(label, names, tuple(found[(*pair, objective)]["planned_peak_bytes"] / 1e6 for pair in pairs), "bars")
         for label, objective in (("memory-greedy", "memory"), ("fewest operations", "flops"))
     )
-    others = [_clause(found, problem, f, "counted") for problem in PAPER for f in ("tt", "cp")]
+    others = [_clause(found, problem, f, "counted") for problem in PATH_MB for f in ("tt", "cp")]
     return Summary(
         Comparison(
             ("dataset", "weights"),
@@ -96,7 +93,7 @@ def summarise(rows: list[Row]) -> Summary:
             lines,
         ),
         (Panel("peak of one contraction", "", "MB", bars, ylog=True),),
-        Verdict(tuple(_check(found, problem, kind) for problem in PAPER for kind in ("planned", "counted"))),
+        Verdict(tuple(_check(found, problem, kind) for problem in PATH_MB for kind in ("planned", "counted"))),
         (
             "The paper's figures are of the whole training, ours of one contraction in half precision: operands, "
             "result and intermediates as planned, and as counted, temporaries of the kernels included.",
@@ -109,7 +106,7 @@ def _line(found: dict[Any, Row], problem: str, factorization: str) -> Line:
     greedy, default = (found[problem, factorization, objective] for objective in ("memory", "flops"))
     paper: tuple[float | None, ...] = (None,) * 5
     if factorization == "tucker":
-        low, high = PAPER[problem]
+        low, high = PATH_MB[problem]
         paper = (low, high, 100 * (1 - low / high), None, None)
     ours = (
         greedy["planned_peak_bytes"] / 1e6,

@@ -10,11 +10,9 @@ from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.plan import count_step
 from halfwave.precision import Policy
-from halfwave.recipes import HALF, TITLES, problem
+from halfwave.recipes import HALF, TITLES, WEIGHTS_MB, problem
 from halfwave.report import Check, Comparison, Line, Panel, Series, Summary, Verdict
 
-# MB of the whole training: weights and inputs in half, and inputs in full.
-PAPER = {"darcy": (7550.0, 8166.0), "navier-stokes": (4832.0, 9380.0)}
 # What the contraction reads: everything else of the FNO block and of the model is in half in both.
 POLICIES = {
     "weights and inputs": Policy.named("mixed", HALF),
@@ -40,7 +38,7 @@ def configurations(scale: Scale) -> list[PlannedStep]:
         PlannedStep(
             name, weights, half, Training(problem(name, "paper"), "mixed", changes={"arguments": dict(arguments)})
         )
-        for name in PAPER
+        for name in WEIGHTS_MB
         for weights, arguments in WEIGHTS.items()
         for half in POLICIES
     ]
@@ -81,7 +79,7 @@ def _line(found: Mapping[tuple[str, str, str], Row], problem: str, weights: str)
     both, only = (found[problem, weights, half] for half in POLICIES)
     paper: tuple[float | None, ...] = (None,) * 4
     if weights == "cp":
-        low, high = PAPER[problem]
+        low, high = WEIGHTS_MB[problem]
         paper = (low, high, 100 * (1 - low / high), None)
     memory = (both["peak_memory_bytes"] / 1e6, only["peak_memory_bytes"] / 1e6)
     reductions = (_reduction(both, only, "peak_memory_bytes"), _reduction(both, only, "activation_bytes"))

@@ -29,19 +29,21 @@ ALIGNED = 0.1
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedModel:
     """A model trained on Navier-Stokes; mixed has a half-precision FFT with tanh, as the paper's."""
 
     model: str
     training: Training
 
 
-def configurations(scale: Scale) -> list[Trained]:
+def configurations(scale: Scale) -> list[TrainedModel]:
     recipe = problem("navier-stokes", scale)
-    return [Trained(name, Training(recipe, precision, 0, changes)) for name, (precision, changes) in MODELS.items()]
+    return [
+        TrainedModel(name, Training(recipe, precision, 0, changes)) for name, (precision, changes) in MODELS.items()
+    ]
 
 
-def measure(trained: Trained, lab: Lab) -> list[dict[str, Any]]:
+def measure(trained: TrainedModel, lab: Lab) -> list[dict[str, Any]]:
     run = lab.train(trained.training)
     if run.result is None:
         raise RuntimeError(f"{trained.model} diverged: {run.reason}")

@@ -38,7 +38,8 @@ def run(
     total, missing = len(experiment.keyed(scale)), results.missing
     lab = Lab(results.folder)
     threads = nullcontext() if scale == "paper" else on_threads(1)
-    with threads, claimed(results.folder / ".runs" / f"experiment-{experiment.name}"):
+    held = claimed(results.folder / ".runs" / f"experiment-{experiment.name}", f"measuring {experiment.name!r}")
+    with threads, held:
         if untrusted:
             results.write()
         for done, key in enumerate(missing, start=total - len(missing)):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.interop.neuralop_gino import is_neuralop_gino, read_gino
-from halfwave.interop.neuralop_names import blocks_of, export_weights, freeze, load_weights
+from halfwave.interop.neuralop_names import export_weights, fno_blocks, freeze, load_weights
 from halfwave.interop.neuralop_spectral import (
     complex_weights,
     paired_weights,
@@ -63,7 +63,7 @@ def to_neuralop_state_dict(model: FNO | SFNO | GINO) -> dict[str, Tensor]:
     """The weights of a halfwave FNO, SFNO or GINO under neuraloperator's names and shapes, spectral ones complex."""
     state = export_weights(model)
     # On the sphere neuraloperator stores pairs, as we do.
-    spherical = isinstance(blocks_of(model)[0].conv.transform, SphericalTransform)
+    spherical = isinstance(fno_blocks(model)[0].conv.transform, SphericalTransform)
     return paired_weights(state) if spherical else state
 
 
@@ -94,7 +94,7 @@ def _filled(model: AnyModel, state: Mapping[str, Tensor]) -> AnyModel:
     """
     model.to(_device(state), _dtype(state))
     load_weights(model, complex_weights(state))
-    layers = [(f"blocks.{i}.conv", block.conv) for i, block in enumerate(blocks_of(model))]
+    layers = [(f"blocks.{i}.conv", block.conv) for i, block in enumerate(fno_blocks(model))]
     named = {name: conv.policy.stabilizer for name, conv in layers}
     settle_stabilizers(model, {name: "none" if found == "auto" else found for name, found in named.items()})
     return model

@@ -38,7 +38,7 @@ def load_weights(model: FNO | SFNO | GINO, state: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for entry in entries:
             entry.ours.copy_(state[entry.name].reshape(entry.ours.shape))
-    for i, block in enumerate(blocks_of(model)):
+    for i, block in enumerate(fno_blocks(model)):
         block.conv.weight.load_complex_state(spectral_state(state, i))
 
 
@@ -46,7 +46,7 @@ def freeze(model: FNO | SFNO | GINO, frozen: frozenset[str]) -> None:
     """Keep from training what goes by one of these names of theirs."""
     for entry in _entries(model):
         entry.ours.requires_grad_(entry.name not in frozen)
-    for i, block in enumerate(blocks_of(model)):
+    for i, block in enumerate(fno_blocks(model)):
         names = {f"{_weight(i)}.{part}" for part in block.conv.weight.complex_state()}
         block.conv.weight.requires_grad_(not names <= frozen)
 
@@ -54,7 +54,7 @@ def freeze(model: FNO | SFNO | GINO, frozen: frozenset[str]) -> None:
 def export_weights(model: FNO | SFNO | GINO) -> dict[str, Tensor]:
     """The weights under their names and in their shapes, spectral ones complex."""
     state = {entry.name: entry.ours.detach().reshape(entry.shape).clone() for entry in _entries(model)}
-    for i, block in enumerate(blocks_of(model)):
+    for i, block in enumerate(fno_blocks(model)):
         parts = block.conv.weight.complex_state()
         state |= {f"{_weight(i)}.{part}": tensor.clone() for part, tensor in parts.items()}
     return state
@@ -63,7 +63,7 @@ def export_weights(model: FNO | SFNO | GINO) -> dict[str, Tensor]:
 def _spectral_shapes(model: FNO | SFNO | GINO) -> dict[str, tuple[int, ...]]:
     return {
         f"{_weight(i)}.{part}": tuple(tensor.shape)
-        for i, block in enumerate(blocks_of(model))
+        for i, block in enumerate(fno_blocks(model))
         for part, tensor in block.conv.weight.complex_state().items()
     }
 
@@ -72,14 +72,14 @@ def _weight(layer: int) -> str:
     return f"fno_blocks.convs.{layer}.weight"
 
 
-def blocks_of(model: FNO | SFNO | GINO) -> list[FNOBlock]:
+def fno_blocks(model: FNO | SFNO | GINO) -> list[FNOBlock]:
     return [cast(FNOBlock, block) for block in model.blocks]
 
 
 def _entries(model: FNO | SFNO | GINO) -> Iterator[Entry]:
     yield from _mlp(model.lifting, "lifting")
     yield from _mlp(model.projection, "projection")
-    for i, block in enumerate(blocks_of(model)):
+    for i, block in enumerate(fno_blocks(model)):
         yield from _block(block, i, model.n_dim)
     if model.takes_points:
         for kernel in _GRAPH_KERNELS:

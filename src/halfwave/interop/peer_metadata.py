@@ -12,7 +12,7 @@ from torch import Tensor
 
 from halfwave.interop.neuralop_spectral import is_spherical
 from halfwave.interop.peer_modules import FNO_OPTIONS, FOURIER_CONV, SPHERE_CONV, qualified_name
-from halfwave.interop.peer_settings import PeerSettings, changing, check_padding, read_embedding, refuse
+from halfwave.interop.peer_settings import PeerSettings, changing, check_scaled_padding, read_embedding, refuse
 from halfwave.models import Factors, layer_factors, nonlinearity_name
 
 _RECORD = ("_version", "args", "_name", "verbose")
@@ -34,7 +34,7 @@ def read_metadata(recorded: Mapping[str, Any], n_dim: int) -> PeerSettings:
     scaling = _recorded_scaling(given.get("resolution_scaling_factor"), n_layers, n_dim)
     padding = _recorded_padding(given.get("domain_padding"))
     if padding is not None:
-        check_padding(given.get("resolution_scaling_factor"), scaling)
+        check_scaled_padding(given.get("resolution_scaling_factor"), scaling)
     coordinates, boundaries = _recorded_embedding(given.get("positional_embedding", "grid"))
     mlp = given.get("use_channel_mlp", True)
     return PeerSettings(

@@ -20,7 +20,7 @@ from halfwave.interop.peer_modules import (
     ancestor,
     qualified_name,
 )
-from halfwave.interop.peer_settings import PeerSettings, changing, check_padding, read_embedding, refuse
+from halfwave.interop.peer_settings import PeerSettings, changing, check_scaled_padding, read_embedding, refuse
 from halfwave.models import Factors, layer_factors, nonlinearity_name
 
 _NORMS = {GROUP_NORM: "group_norm", INSTANCE_NORM: "instance_norm"}
@@ -43,7 +43,7 @@ def read_model(model: Any) -> PeerSettings:
     coordinates, boundaries = read_embedding(model.positional_embedding)
     convolutions = read_convolutions(blocks, model.n_modes)
     if padding is not None:
-        check_padding(padding.resolution_scaling_factor, convolutions["scaling"])
+        check_scaled_padding(padding.resolution_scaling_factor, convolutions["scaling"])
     return PeerSettings(
         **convolutions,
         **read_blocks(blocks),

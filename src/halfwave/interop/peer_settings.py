@@ -65,7 +65,7 @@ def changing(layers: Iterable[Factors | None]) -> tuple[Factors, ...] | None:
     return tuple(factors) if any(factor != 1 for layer in factors for factor in layer) else None
 
 
-def check_padding(given: Any, scaling: tuple[Factors, ...] | None) -> None:
+def check_scaled_padding(given: Any, scaling: tuple[Factors, ...] | None) -> None:
     """Theirs removes the padding as if one layer alone scaled, by `given`: ours does the same for that one layer."""
     ones = isinstance(given, list) and all(factor == 1 for factor in given)
     factor = 1 if given is None or ones else given

@@ -1,6 +1,6 @@
 """What did it cost: live bytes, clocks, the values that passed; profiles and the benchmark are modules of their own."""
 
-from halfwave.measure.bench import PEER, BenchRow, measure_rates, run_cases
+from halfwave.measure.bench import PEER, BenchRow, run_cases
 from halfwave.measure.bench_cases import BENCH_CASES, BenchCase, build_peer
 from halfwave.measure.clocks import (
     best_seconds,
@@ -11,6 +11,7 @@ from halfwave.measure.clocks import (
     take_turns,
 )
 from halfwave.measure.heap import keep_freed_blocks
+from halfwave.measure.least_time import MachineRates, Work, count_work, measure_rates, product_flops
 from halfwave.measure.live_bytes import LiveBytes, storage_bytes
 from halfwave.measure.profile import profile_step
 from halfwave.measure.profile_times import PROFILE_PARTS
@@ -32,16 +33,20 @@ __all__ = [
     "BenchCase",
     "BenchRow",
     "LiveBytes",
+    "MachineRates",
     "RangeMonitor",
     "StepMeasure",
     "TrainingStep",
+    "Work",
     "best_seconds",
     "build_peer",
+    "count_work",
     "keep_freed_blocks",
     "measure",
     "measure_rates",
     "measure_step",
     "median_seconds",
+    "product_flops",
     "profile_step",
     "run_cases",
     "samples_per_second",

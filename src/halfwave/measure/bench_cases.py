@@ -15,10 +15,10 @@ from halfwave.spectral import SpectralConv
 
 @dataclass(frozen=True)
 class BenchCase:
-    """One piece of work: forward and backward of a spectral convolution, or a training step of a model.
+    """One piece of work: forward and backward of a spectral convolution, a training step or an answer of a model.
 
     Attributes:
-        kind: ``"conv"``; ``"step"`` of an FNO, ``"sfno"`` or ``"gino"``.
+        kind: ``"conv"``; ``"step"`` of an FNO, ``"sfno"`` or ``"gino"``; ``"inference"`` of an FNO.
         grid: of the fields; of a GINO that of its latent space.
         options: further arguments that both libraries' models take.
         points: of a GINO, on the surface of one body.
@@ -34,10 +34,17 @@ class BenchCase:
     options: dict[str, Any] = field(default_factory=dict)
     points: int = 0
 
+    @property
+    def trains(self) -> bool:
+        """Whether weights are updated."""
+        return self.kind not in ("conv", "inference")
+
 
 BENCH_CASES = (
     BenchCase("conv-128x128", "conv", (128, 128), (64, 64), 64, 8),
     BenchCase("step-1024", "step", (1024,), (64,), 64, 16),
+    BenchCase("step-16x16", "step", (16, 16), (8, 8), 32, 32),
+    BenchCase("step-32x32", "step", (32, 32), (16, 16), 32, 16),
     BenchCase("step-64x64", "step", (64, 64), (32, 32), 64, 8),
     BenchCase("step-128x128", "step", (128, 128), (64, 64), 64, 8),
     BenchCase("step-128x128-batch32", "step", (128, 128), (64, 64), 64, 32),
@@ -46,6 +53,8 @@ BENCH_CASES = (
     BenchCase("step-128x128-cp", "step", (128, 128), (64, 64), 64, 8, options={"factorization": "cp", "rank": 0.05}),
     BenchCase("sfno-256x512", "sfno", (256, 512), (256, 256), 32, 4),
     BenchCase("gino-32", "gino", (32, 32, 32), (16, 16, 16), 64, 1, points=3586),
+    BenchCase("inference-64x64-1", "inference", (64, 64), (32, 32), 64, 1),
+    BenchCase("inference-64x64-64", "inference", (64, 64), (32, 32), 64, 64),
 )
 
 

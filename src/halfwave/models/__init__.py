@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from halfwave.models.base import NeuralOperator, set_precision
+from halfwave.models.base import NeuralOperator, names_in_operator, set_precision
 from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
-from halfwave.models.fno import FNO
+from halfwave.models.fno import FNO, TFNO
 from halfwave.models.foreign import Foreign, foreign_name, under_policy
 from halfwave.models.gino import GINO
 from halfwave.models.graph_cache import GraphCache, PreparedGraphs
@@ -21,7 +21,6 @@ from halfwave.models.recompute import blocks_of, recompute_blocks
 from halfwave.models.scaling import Factors, layer_factors
 from halfwave.models.settling import settle_for, settle_stabilizers, settled_stabilizers, trial_run
 from halfwave.models.sfno import SFNO
-from halfwave.models.tfno import TFNO
 from halfwave.models.trunk import GridOperator
 from halfwave.models.unet import UNet
 from halfwave.models.unrolled import Gradients, Unrolled, Unrolling, stepping_model
@@ -75,6 +74,7 @@ __all__ = [
     "build_model",
     "foreign_name",
     "layer_factors",
+    "names_in_operator",
     "nonlinearity_name",
     "pack_points",
     "recompute_blocks",

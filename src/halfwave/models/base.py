@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from halfwave.models.recorded import recorded
+from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
+from halfwave.models.nonlinearity import nonlinearity_name
 from halfwave.precision import Policy, PolicyModule, as_policy, warn_of
 from halfwave.spectral import check_field
 
@@ -51,7 +52,7 @@ class NeuralOperator(PolicyModule):
             # A constructor that forwards the rest of its options has had them recorded by the one it called.
             forwarded = bound.arguments.pop("options", None)
             self.config = ({} if forwarded is None else self.config) | {
-                name: recorded(name, value)
+                name: _recorded(name, value)
                 for name, value in bound.arguments.items()
                 if name not in ("self", "precision")
             }
@@ -95,7 +96,7 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
         if isinstance(module, NeuralOperator):
             for part in (chosen, *(own for _, own in chosen.layers)):
                 module.check_policy(part)
-    holders = {m: name for m, name in _names_in_operator(model).items() if isinstance(m, PolicyModule)}
+    holders = {m: name for m, name in names_in_operator(model).items() if isinstance(m, PolicyModule)}
     if not holders:
         raise ValueError(f"{type(model).__name__} has no layer that honours a precision policy")
     for layer, _ in chosen.layers:
@@ -107,11 +108,20 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
     warn_of(holders)
 
 
+def _recorded(name: str, value: Any) -> Any:
+    """The value of the argument `name` as JSON, such that the same model is built from it."""
+    if isinstance(value, (tuple, list)):
+        return [_recorded("", part) for part in value]
+    if isinstance(value, (GridEmbedding, SinusoidalEmbedding)):
+        return value.settings()
+    return nonlinearity_name(value) if name == "non_linearity" else value
+
+
 def _layers(model: nn.Module) -> Iterator[PolicyModule]:
     return (m for m in model.modules() if isinstance(m, PolicyModule) and not isinstance(m, NeuralOperator))
 
 
-def _names_in_operator(model: nn.Module) -> dict[nn.Module, str]:
+def names_in_operator(model: nn.Module) -> dict[nn.Module, str]:
     """Each module with its name in the outermost neural operator around it, or in `model` where there is none."""
     operators = [name for name, module in model.named_modules() if isinstance(module, NeuralOperator)]
     names = {}

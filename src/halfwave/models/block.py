@@ -99,7 +99,7 @@ def _skip_steps(kind: str | None, into: str, plus: str, parameter: int) -> tuple
     return (Add(into, "x", plus=plus),) if kind == "identity" else ()
 
 
-def _block(
+def block_network(
     skips: tuple[str | None, str | None],
     mlp: bool,
     activate: bool,
@@ -193,12 +193,12 @@ class FNOBlock(PointwiseModule):
         y = self._pointwise(self._network((skips[0], None), None, ends_activated=False), {"x": x, "y": y}, weights)
         if self.mlp is None:
             return self._normed(1, y)
-        network = _block((None, skips[1]), True, False, dropout=self._dropout)
+        network = block_network((None, skips[1]), True, False, dropout=self._dropout)
         return self._pointwise(network, {"x": x, "y": self._normed(1, y)}, self._mlp_parameters())
 
     def _network(self, skips: tuple[str | None, str | None], mlp: ChannelMLP | None, ends_activated: bool) -> Pointwise:
         sigma = self.settings.non_linearity
-        return _block(skips, mlp is not None, self.activate, sigma, ends_activated, self._dropout)
+        return block_network(skips, mlp is not None, self.activate, sigma, ends_activated, self._dropout)
 
     def _pointwise(self, network: Pointwise, fields: dict[str, Tensor], weights: list[Tensor]) -> Tensor:
         last = list(fields.values())[-1]

@@ -64,7 +64,7 @@ def _messages(
 ) -> Tensor:
     """(e, R, O) messages of a slice: `terms`, `features` per edge, `near` the query point of each among `points`."""
     arith = work.arith
-    at_queries = functional.linear(arith.load(work.embedding(points)), weights[0], weights[1])
+    at_queries = arith.product(functional.linear(arith.load(work.embedding(points)), weights[0], weights[1]))
     hidden = terms + at_queries.index_select(0, near).unsqueeze(1)
     for weight, bias in zip(weights[2::2], weights[3::2], strict=True):
         hidden = arith.settle(functional.gelu(arith.settle(hidden)))

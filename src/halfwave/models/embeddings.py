@@ -35,7 +35,7 @@ class GridEmbedding(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         grid = x.shape[2:]
-        return torch.cat([x, *(c.expand(len(x), 1, *grid) for c in self.coordinates(x))], dim=1)
+        return torch.cat([x, *(c.expand(x.shape[0], 1, *grid) for c in self.coordinates(x))], dim=1)
 
     def coordinates(self, x: Tensor) -> list[Tensor]:
         """One field (*grid) of coordinates for each axis of the grid of `x`."""
@@ -85,7 +85,7 @@ class SinusoidalEmbedding(nn.Module):
         points = torch.stack(_coordinates(x, self.grid_boundaries), dim=-1).flatten(0, -2)
         embed = CoordinateEmbedding(len(grid), self.embedding_type, self.num_frequencies, self.max_positions)
         waves = embed(points).T.reshape(1, -1, *grid)
-        return torch.cat([x, waves.expand(len(x), *waves.shape[1:])], dim=1)
+        return torch.cat([x, waves.expand(x.shape[0], *waves.shape[1:])], dim=1)
 
     def settings(self) -> dict[str, Any]:
         """JSON from which `build_embedding` makes it again."""

@@ -15,14 +15,13 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 from halfwave.models.edge_sums import EdgeWork, sum_messages
 from halfwave.models.graph import Graph
 from halfwave.models.mollifiers import MOLLIFIERS
 from halfwave.models.pointwise import ChannelLinear, PointwiseModule
 from halfwave.models.sinusoidal import CoordinateEmbedding
-from halfwave.numerics import Arithmetic, kind_of, outside_the_compiler
+from halfwave.numerics import Arithmetic, kind_of, outside_the_compiler, recomputed_later
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral import slices
 
@@ -156,20 +155,17 @@ class GraphKernel(PointwiseModule):
     ) -> Tensor:
         """(S, R', H): W_y e(y) + W_f f(y), in slices of which the backward pass recomputes the embedding."""
         parts = [
-            checkpoint(
-                self._terms, arith, points[s], None if features is None else features[s], at_data, inside,
-                use_reentrant=False,
-            )
+            recomputed_later(self._terms, arith, points[s], None if features is None else features[s], at_data, inside)
             for s in slices(len(points), 24 * self.embedding.out_channels, points.device, CPU_MEMORY_LIMIT)
-        ]  # fmt: skip
+        ]
         return torch.cat(parts) if parts else points.new_zeros((0, 1, len(at_data)), dtype=arith.storage)
 
     def _terms(
         self, arith: Arithmetic, points: Tensor, features: Tensor | None, at_data: Tensor, inside: Tensor
     ) -> Tensor:
-        terms = functional.linear(arith.load(self.embedding(points)), arith.load(at_data)).unsqueeze(1)
+        terms = arith.product(functional.linear(arith.load(self.embedding(points)), arith.load(at_data))).unsqueeze(1)
         if features is not None:
-            terms = terms + functional.linear(arith.load(features), arith.load(inside))
+            terms = terms + arith.product(functional.linear(arith.load(features), arith.load(inside)))
         return arith.store(terms)
 
     def _factors(self, graph: Graph, points: Tensor, targets: Tensor) -> Tensor | None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from halfwave.models.nonlinearity import NONLINEARITIES, nonlinearity_name
 from halfwave.models.pointwise import PointwiseModule
-from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
+from halfwave.numerics import Arithmetic, Gradients, Operands, compiling, run_kernel
 from halfwave.precision import Policy, as_policy
 from halfwave.spectral import slices
 
@@ -59,7 +59,7 @@ class NormActivation(PointwiseModule):
         arith, activation = self.arithmetic(x.device), activation_function(self.activation)
         wide = torch.float64 if torch.float64 in (arith.storage, self.weight.dtype) else torch.float32
         kernel, parameters = _Normalize(arith, self.groups, activation), (self.weight.to(wide), self.bias.to(wide))
-        if torch.compiler.is_compiling():  # which recomputes by itself, and cannot trace a gradient inside a function
+        if compiling():  # which recomputes by itself, and cannot trace a gradient inside a function
             return kernel.plain(x, *parameters)
         return run_kernel(kernel, x, *parameters)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 PaddingMode = Literal["symmetric", "one-sided"]
@@ -26,23 +27,36 @@ class DomainPadding:
 
     def pad(self, v: Tensor) -> Tensor:
         """(B, C, *grid) to (B, C, *padded grid)."""
-        widths = self._widths(tuple(v.shape[2:]))
-        if not any(before or after for before, after in widths):
+        if not any(self.fractions):
             return v
+        widths = self.widths(tuple(v.shape[2:]))
         return nn.functional.pad(v, [width for pair in reversed(widths) for width in pair])
 
     def unpad(self, v: Tensor, grid: tuple[int, ...], factors: Sequence[float] | None = None) -> Tensor:
         """What belongs to the `grid` before padding; `factors` scaled the padded one on the way (None: as it shows)."""
-        for axis, (before, after) in enumerate(self._widths(grid)):
+        for axis, (before, after) in enumerate(self.widths(grid)):
+            if not self.fractions[axis]:
+                continue
             size, padded = v.shape[axis + 2], grid[axis] + before + after
             factor = size / padded if factors is None else factors[axis]
-            start, end = round(before * factor), round(after * factor)
-            v = v.narrow(axis + 2, start, size - start - end) if start or end else v
+            start, end = (width if factor == 1 else round(width * factor) for width in (before, after))
+            v = v.narrow(axis + 2, start, size - start - end)
         return v
 
-    def _widths(self, grid: tuple[int, ...]) -> list[tuple[int, int]]:
-        counts = [round(p * n) for p, n in zip(self.fractions, grid, strict=True)]
+    def widths(self, grid: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Zeros before and after each axis of a grid."""
+        counts = [rounded_share(p, n) for p, n in zip(self.fractions, grid, strict=True)]
         return [(count if self.mode == "symmetric" else 0, count) for count in counts]
+
+
+def rounded_share(p: float, n: int) -> int:
+    """round(p n), ties to even; for a symbolic n a new symbol, with which an exporter can count."""
+    if isinstance(n, int):
+        return round(p * n)
+    count = torch.round(torch.full((), n, dtype=torch.float64) * p).long().item()
+    torch._check(count >= 0)
+    torch._check(count <= 1 << 20)
+    return int(count) if isinstance(count, (int, float)) else count
 
 
 def check_padding(fractions: float | Sequence[float] | None, mode: PaddingMode, dim: int) -> DomainPadding:

@@ -13,24 +13,35 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from halfwave.models.chain import Activate, ChainStep, Drop, Mix, Run, Workspace
 from halfwave.models.nonlinearity import nonlinearity_name
-from halfwave.numerics import Arithmetic, Gradients, Operands, kind_of, run_kernel, thread_count
+from halfwave.numerics import (
+    Arithmetic,
+    Gradients,
+    Operands,
+    compiling,
+    kind_of,
+    portable,
+    recomputed_later,
+    run_kernel,
+    thread_count,
+)
 from halfwave.precision import Policy, PolicyModule, as_policy
 
-# Grid points times channels of one slice: one megabyte a tensor in fp32. Measured on 2 cores, a training step of FNO
-# 64x64, 32 channels, batch 32 in mixed precision: 0.75 s with half of it, 0.63 with this, 0.66 with twice, which takes
-# 13% more activations.
+# Grid points times channels of one slice: one megabyte a tensor in fp32. Smaller slices are more calls; larger ones
+# leave the cache and keep more at once.
 SLICE_ELEMENTS = 1 << 18
-# A field smaller than a few such slices would be one slice, and save nothing: it is cut in four, down to this size.
-# FNO 64x64, 32 channels: for batch 4 34.5 MB of activations in one slice and 27.6 in four, in the same time; for batch
-# 1 12.3 MB in one and 10.5 in two, which take 8% longer.
+# A field smaller than a few such slices would be one slice, and save nothing: it is cut in four, down to this size,
+# below which the calls would show.
 SMALL_SLICE_ELEMENTS = 1 << 16
 
-# Points of one matrix product where several threads share the work: MKL on 2 cores takes a batch of such products in
-# three quarters of the time of one wide product (64 x 64 x 8192: 0.56 against 0.75 ms), which it divides badly.
+# A field of up to two megabytes is not cut at all, and its intermediates are kept: making them again would take more
+# time than it saves in memory traffic, and what they take is nothing beside the weights of such a model.
+WHOLE_ELEMENTS = 1 << 19
+
+# Points of one matrix product where several threads share the work: MKL divides a batch of such products well among
+# them, and one wide product badly.
 PIECE_POINTS = 1024
 
 
@@ -44,17 +55,26 @@ class Pointwise:
 
 def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
     """The network in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
-    if kind_of(fields[0].device) == "cpu" and not torch.compiler.is_compiling():
-        return run_kernel(_InSlices(network, arith), *fields, *parameters)
+    if kind_of(fields[0].device) == "cpu" and not compiling():
+        kernel = _InSlices(network, arith)
+        if not portable() and _widest(fields, parameters) <= WHOLE_ELEMENTS:  # sizes may be symbols there
+            return kernel.plain(*fields, *parameters)
+        return run_kernel(kernel, *fields, *parameters)
     flat = _flat(fields)
-    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        out = checkpoint(_whole, network, arith, *flat, *parameters, use_reentrant=False)
+    if torch.is_grad_enabled() and not compiling():
+        out = recomputed_later(apply_whole, network, arith, *flat, *parameters)
     else:
-        out = _whole(network, arith, *flat, *parameters)
+        out = apply_whole(network, arith, *flat, *parameters)
     return out.view(*out.shape[:2], *fields[0].shape[2:])
 
 
-def _whole(network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tensor:
+def _widest(fields: Sequence[Tensor], parameters: Sequence[Tensor]) -> int:
+    """Elements of the largest value of a chain: its points times its most channels."""
+    channels = max(*(field.shape[1] for field in fields), *(p.shape[0] for p in parameters), 1)
+    return fields[0].numel() // max(fields[0].shape[1], 1) * channels
+
+
+def apply_whole(network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tensor:
     """One piece: for accelerators (with checkpointing) and for the compiler, which fuses and recomputes by itself."""
     n_fields = len(network.fields)
     run = Run(network.steps, arith, [arith.load(p) for p in tensors[n_fields:]])
@@ -70,7 +90,7 @@ class _InSlices:
 
     def plain(self, *tensors: Tensor) -> Tensor:
         n_fields = len(self.network.fields)
-        out = _whole(self.network, self.arith, *_flat(tensors[:n_fields]), *tensors[n_fields:])
+        out = apply_whole(self.network, self.arith, *_flat(tensors[:n_fields]), *tensors[n_fields:])
         return out.reshape(*out.shape[:2], *tensors[0].shape[2:])
 
     def forward(self, *tensors: Tensor) -> Tensor:

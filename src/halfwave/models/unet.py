@@ -68,15 +68,16 @@ class UNet(NeuralOperator):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.receive(x, self.in_channels, self.n_dim)
-        v = self.first(_pad(x, 2**self.n_levels))
+        rows, columns = (_missing(size, 2**self.n_levels) for size in x.shape[2:])
+        v = self.first(nn.functional.pad(x, (0, columns, 0, rows), mode="replicate"))
         skips = []
         for down in self.down:
             skips.append(v)
             v = down(nn.functional.max_pool2d(v, 2))
         for level in reversed(range(self.n_levels)):
             v = self.merge[level](torch.cat([skips.pop(), self.up[level](v)], dim=1))
-        out: Tensor = self.head(v)[..., : x.shape[2], : x.shape[3]]
-        return self.answer(out)
+        # Not a view: whether one of symbolic sizes is contiguous cannot be known where a program is traced.
+        return self.answer(nn.functional.pad(self.head(v), (0, -columns, 0, -rows)))
 
 
 def _double(in_channels: int, out_channels: int, activation: str) -> nn.Sequential:
@@ -89,7 +90,6 @@ def _double(in_channels: int, out_channels: int, activation: str) -> nn.Sequenti
     )
 
 
-def _pad(x: Tensor, multiple: int) -> Tensor:
-    """Edge values after the last row and column, up to a multiple of `multiple` points."""
-    rows, columns = (-size % multiple for size in x.shape[2:])
-    return nn.functional.pad(x, (0, columns, 0, rows), mode="replicate") if rows or columns else x
+def _missing(size: int, multiple: int) -> int:
+    """Points up to a multiple of `multiple`: what is added is a multiple by construction, for symbolic sizes too."""
+    return (size + multiple - 1) // multiple * multiple - size

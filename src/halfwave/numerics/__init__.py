@@ -1,5 +1,6 @@
 """Number formats and rounding: what a float can hold."""
 
+from halfwave.numerics.accumulators import Accumulation, accumulation, multiplied_in, weakest
 from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
 from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
@@ -20,17 +21,21 @@ from halfwave.numerics.kernel import (
     Kernel,
     LinearKernel,
     Operands,
+    plainly,
+    recomputed_later,
     run_kernel,
     run_linear,
     transformed,
     untransformed,
     without_autocast,
 )
+from halfwave.numerics.portable_mode import Portable, compiling, nominal, portable, portably
 from halfwave.numerics.rounding import at_least_fp32, round_to
 from halfwave.numerics.stage_arithmetic import Arithmetic, arithmetic, arithmetic_of
 
 __all__ = [
     "FORMATS",
+    "Accumulation",
     "Arithmetic",
     "ByteCache",
     "Format",
@@ -38,9 +43,12 @@ __all__ = [
     "Kernel",
     "LinearKernel",
     "Operands",
+    "Portable",
+    "accumulation",
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
+    "compiling",
     "constant_when_compiled",
     "core_count",
     "cpu_multiplies",
@@ -51,9 +59,15 @@ __all__ = [
     "kind_of",
     "memory_bytes",
     "meta_as",
+    "multiplied_in",
     "multiplies_natively",
+    "nominal",
     "on_threads",
     "outside_the_compiler",
+    "plainly",
+    "portable",
+    "portably",
+    "recomputed_later",
     "register_format",
     "round_to",
     "run_kernel",
@@ -61,5 +75,6 @@ __all__ = [
     "thread_count",
     "transformed",
     "untransformed",
+    "weakest",
     "without_autocast",
 ]

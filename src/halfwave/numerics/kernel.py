@@ -3,26 +3,30 @@
 The *lean* way works in slices and in buffers, and its first derivative makes again what the forward pass did not keep:
 that is what a training step runs. The *plain* way says the same in ordinary differentiable operators, out of place. It
 is taken for whatever the lean one does not have: second and higher derivatives (`create_graph=True`), `torch.func`
-(grad, vmap, jvp, jacrev, jacfwd, hessian), forward-mode derivatives.
+(grad, vmap, jvp, jacrev, jacfwd, hessian), forward-mode derivatives, and programs that leave Python (`portable`).
 
 Formats are a policy's business: an ambient autocast is off inside a kernel, in the backward pass as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.utils.checkpoint import checkpoint
 
 from halfwave.numerics.hardware import kind_of
+from halfwave.numerics.portable_mode import compiling, portable
 
 Operands = tuple[Any, ...]
 """Tensors, None where one is left out."""
 Gradients = Sequence["Tensor | None"]
+
+_plainly = False
 
 
 class Kernel(Protocol):
@@ -53,7 +57,7 @@ class LinearKernel(Protocol):
 
 def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
     """The kernel on these operands, differentiable any number of times."""
-    if transformed() or _empty(tensors[0]):
+    if _takes_plain_way() or _empty(tensors[0]):
         return kernel.plain(*tensors)
     result: Tensor = _Lean.apply(kernel, *tensors)
     return result
@@ -61,17 +65,42 @@ def run_kernel(kernel: Kernel, *tensors: Tensor | None) -> Tensor:
 
 def run_linear(kernel: LinearKernel, x: Tensor) -> Tensor:
     """The linear kernel on `x`, differentiable any number of times."""
-    if transformed():
+    if _takes_plain_way():
         return kernel.plain(x)
     result: Tensor = _Linear.apply(kernel, x)
     return result
 
 
+def recomputed_later(function: Callable[..., Tensor], *tensors: Any) -> Tensor:
+    """The function's result, of which the backward pass makes the intermediates again; not within `plainly`."""
+    if _plainly:
+        return function(*tensors)
+    result: Tensor = checkpoint(function, *tensors, use_reentrant=False)
+    return result
+
+
 def transformed() -> bool:
-    """True inside a transform of `torch.func` or a forward-mode derivative, which need the plain way."""
-    if torch.compiler.is_compiling():
+    """True inside a transform of `torch.func`, a forward-mode derivative or a portable program: the plain way then."""
+    if portable():
+        return True
+    if compiling():
         return False
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def _takes_plain_way() -> bool:
+    return transformed() or (_plainly and not torch.compiler.is_compiling())
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Within, every kernel takes the plain way: nothing is sliced, recomputed or hidden from autograd."""
+    global _plainly
+    before, _plainly = _plainly, True
+    try:
+        yield
+    finally:
+        _plainly = before
 
 
 def untransformed() -> AbstractContextManager[Any]:
@@ -85,7 +114,7 @@ def untransformed() -> AbstractContextManager[Any]:
 
 def _empty(x: Tensor | None) -> bool:
     """An empty batch has no slices to work in."""
-    return x is not None and not torch.compiler.is_compiling() and not x.numel()
+    return x is not None and not compiling() and not x.numel()
 
 
 def without_autocast(device: torch.device | str) -> AbstractContextManager[Any]:
@@ -104,7 +133,7 @@ class _Lean(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[1:]
-        if torch.compiler.is_compiling():
+        if compiling():
             return None, *ctx.kernel.backward(tensors, needs, grad)
         with without_autocast(grad.device):
             if torch.is_grad_enabled() or transformed():
@@ -120,7 +149,7 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
-        if torch.compiler.is_compiling():
+        if compiling():
             return None, run_linear(ctx.kernel.adjoint, grad).to(ctx.dtype)
         with without_autocast(grad.device):
             return None, run_linear(ctx.kernel.adjoint, grad).to(ctx.dtype)

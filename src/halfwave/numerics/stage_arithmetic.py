@@ -1,11 +1,12 @@
 """Arithmetic in a format on a device: what is stored, and what products are taken in.
 
-Three cases, one interface:
+Four cases, one interface:
 - *native*: the device multiplies the format; tensors are stored and multiplied in it, sums run in fp32 inside the
   product, results are rounded to the format.
 - *wide*: the device does not (fp16 on most CPUs); tensors are stored in the format and widened to fp32 for the
   product. Products of half-precision numbers are exact in fp32, so this is what the native instruction computes.
 - *emulated*: the format exists only as rounding inside float32 (fp8, tf32); operands and results are rounded.
+- *portable*: as wide, but stored in fp32 too (see `portable`): runtimes cast half formats and compute little in them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from halfwave.numerics.formats import Format, get_format
 from halfwave.numerics.hardware import multiplies_natively
+from halfwave.numerics.portable_mode import portable
 from halfwave.numerics.rounding import round_to
 
 
@@ -26,14 +28,17 @@ class Arithmetic:
 
     format: Format
     compute: torch.dtype
+    portable: bool = False
 
     @property
     def storage(self) -> torch.dtype:
-        return self.format.storage
+        return self.compute if self.portable else self.format.storage
 
     @property
     def how(self) -> str:
-        """One word for records and `repr`: native, wide or emulated."""
+        """One word for records and `repr`: native, wide, emulated or portable."""
+        if self.portable:
+            return "portable"
         if self.format.emulated:
             return "emulated"
         return "native" if self.compute is self.storage else "wide"
@@ -42,19 +47,19 @@ class Arithmetic:
         """`x` rounded to the format, in the dtype that products are taken in."""
         if self.format.emulated:
             return round_to(x.float(), self.format)
-        return x.to(self.storage).to(self.compute)
+        return x.to(self.format.storage).to(self.compute)
 
     def load_into(self, out: Tensor, x: Tensor) -> Tensor:
         """`load`, written to `out` of the compute dtype, in its order: one pass over memory for what is stored."""
         if self.format.emulated:
             return out.copy_(round_to(x.float(), self.format))
-        return out.copy_(x.to(self.storage))
+        return out.copy_(x.to(self.format.storage))
 
     def store(self, x: Tensor) -> Tensor:
         """A result rounded to the format, in the dtype that tensors of it are kept in."""
         if self.format.emulated:
             return round_to(x.float(), self.format)
-        return x.to(self.storage)
+        return x.to(self.format.storage).to(self.storage)
 
     def store_into(self, out: Tensor, x: Tensor) -> None:
         """`store`, written to `out` of the storage dtype: one pass over memory, where storing and copying take two."""
@@ -67,13 +72,25 @@ class Arithmetic:
         """
         return round_to(x, self.format) if self.format.emulated else x
 
+    def product(self, x: Tensor) -> Tensor:
+        """A product inside a fused step that no `settle` follows: what rounds it is the instruction, or nothing."""
+        return x
+
+    def cast(self, x: Tensor) -> Tensor:
+        """What an operator is about to convert to the dtype of storage, or has made in it."""
+        return x
+
+    def matrix(self, constant: Tensor, scale: float = 1.0) -> Tensor:
+        """What `constant` made with this scale, about to be multiplied with."""
+        return constant
+
     def constant(self, exact: Tensor, scale: float = 1.0) -> Tensor:
         """A float64 matrix with entries of size 1, rounded to the format and scaled, ready for products.
 
         Where products are wide the scale multiplies the rounded entries, so that scaling never underflows; a native
         operand has to hold the scaled entries itself.
         """
-        if self.compute is self.storage and self.format.half:
+        if self.compute is self.storage and self.format.half and not self.portable:
             return round_to(exact * scale, self.format).to(self.compute)
         return (round_to(exact, self.format) * scale).to(self.compute)
 
@@ -85,6 +102,8 @@ def arithmetic(format: Format, device_type: str) -> Arithmetic:
     """The way `format` is computed with on a device of this type."""
     if format.emulated:
         return Arithmetic(format, torch.float32)
+    if portable():
+        return Arithmetic(format, torch.promote_types(format.storage, torch.float32), portable=True)
     native = multiplies_natively(format, device_type)
     return Arithmetic(format, format.storage if native else torch.float32)
 

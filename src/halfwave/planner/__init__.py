@@ -1,6 +1,6 @@
 """What will it cost: memory and time of a training step before it runs; `plan_precision` chooses its formats."""
 
-from halfwave.certificates import plan_precision
+from halfwave.certificates import auto_precision as plan_precision
 from halfwave.planner.cost import Clock, CostPlan, plan_cost
 from halfwave.planner.largest_batch import largest_batch
 from halfwave.planner.memory import MemoryPlan, plan_memory

@@ -13,6 +13,7 @@ from halfwave.planner.module_path import ModulePath
 from halfwave.planner.op_costs import OpCosts, OperatorCall
 from halfwave.planner.sizes import format_bytes
 from halfwave.precision import Policy
+from halfwave.tables import build_table, table_text
 
 
 class Clock(Protocol):
@@ -60,17 +61,18 @@ class CostPlan:
         return asdict(self) | {"seconds": self.seconds, "flops": self.flops, "bytes": self.bytes}
 
     def __str__(self) -> str:
-        lines = [
-            f"one training step: {self.seconds:.4g} s, {self.flops / 1e9:.4g} GFLOP, {format_bytes(self.bytes)} moved",
-            f"by {self.clock}",
-        ]
-        for cost in sorted(self.modules, key=lambda cost: -cost.seconds)[:12]:
-            share = cost.seconds / self.seconds if self.seconds else 0.0
-            lines.append(
-                f"  {share:5.1%}  {cost.flops / 1e9:9.3g} GFLOP {format_bytes(cost.bytes):>10}  "
-                f"{cost.phase} of {cost.module or 'model'}"
-            )
-        return "\n".join(lines)
+        slowest = sorted(self.modules, key=lambda cost: -cost.seconds)[:12]
+        rows = [(cost.module or "model", cost.phase, *self._figures(cost)) for cost in slowest]
+        table = build_table("slowest modules", ["module", "phase"], ["time", "GFLOP", "moved"], rows)
+        moved = format_bytes(self.bytes)
+        return (
+            f"one training step: {self.seconds:.4g} s, {self.flops / 1e9:.4g} GFLOP, {moved} moved\n"
+            f"by {self.clock}\n{table_text(table)}"
+        )
+
+    def _figures(self, cost: ModuleCost) -> tuple[str, ...]:
+        share = cost.seconds / self.seconds if self.seconds else 0.0
+        return f"{share:.1%}", f"{cost.flops / 1e9:.3g}", format_bytes(cost.bytes)
 
 
 def plan_cost(

@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 import torch
+from rich.table import Table
 from torch import Tensor, nn
 
 from halfwave.errors import InputError
@@ -16,6 +17,7 @@ from halfwave.planner.meta_step import Loss, MetaStep
 from halfwave.planner.module_path import ModulePath
 from halfwave.planner.sizes import format_bytes
 from halfwave.precision import NAMES, Policy
+from halfwave.tables import WIDTH, build_table, table_text
 
 KINDS = ("cpu", "cuda")
 _SHOWN = 8
@@ -196,61 +198,63 @@ def planned_policy(policy: str | Policy | None, kind: str) -> Policy | None:
 def _describe(plan: MemoryPlan) -> str:
     """Totals, the modules at their fullest, the largest tensors at the peak, and what was assumed."""
     where = f"{plan.device}{', blocks recompute' if plan.recompute else ''}"
-    lines = [
-        f"one training step of {plan.model} on {where}, {plan.optimizer}",
-        *wrap(f"policy: {plan.policy}", 80, subsequent_indent="  "),
-        f"  peak of live tensors  {format_bytes(plan.peak_bytes):>10}",
-        f"    parameters          {format_bytes(plan.parameters):>10}",
-        f"    gradients           {format_bytes(plan.gradients):>10}",
-        f"    optimizer state     {format_bytes(plan.optimizer_state):>10}",
-        f"    batch               {format_bytes(plan.batch):>10}",
-        f"    activations         {format_bytes(plan.activations):>10}  (at their own peak)",
-        f"  allocator's margin    {format_bytes(plan.overhead.margin):>10}",
-        f"  workspaces            {format_bytes(plan.workspace):>10}",
-        f"  context               {format_bytes(plan.overhead.context):>10}",
-        f"  the device needs      {format_bytes(plan.needed_bytes):>10}",
-        "fullest modules:",
-        *_fullest(plan),
-        "largest tensors at the peak:",
-        *_largest(plan),
-        "assumed:",
-        *(
-            line
-            for sentence in plan.overhead.assumptions
-            for line in wrap(sentence, 80, initial_indent="  ", subsequent_indent="    ")
-        ),
-    ]
-    return "\n".join(lines)
+    assumed = (wrap(s, WIDTH, initial_indent="  ", subsequent_indent="    ") for s in plan.overhead.assumptions)
+    return "\n".join(
+        (
+            f"one training step of {plan.model} on {where}, {plan.optimizer}",
+            *wrap(f"policy: {plan.policy}", WIDTH, subsequent_indent="  "),
+            *map(table_text, (_totals(plan), _fullest(plan), _largest(plan))),
+            "assumed:",
+            *(line for lines in assumed for line in lines),
+        )
+    )
 
 
-def _fullest(plan: MemoryPlan) -> list[str]:
+def _totals(plan: MemoryPlan) -> Table:
+    sizes = {
+        "parameters": plan.parameters,
+        "gradients": plan.gradients,
+        "optimizer state": plan.optimizer_state,
+        "batch": plan.batch,
+        "activations, at their own peak": plan.activations,
+        "all live tensors, at their peak": plan.peak_bytes,
+        "the allocator's margin": plan.overhead.margin,
+        "workspaces": plan.workspace,
+        "context": plan.overhead.context,
+        "the device needs": plan.needed_bytes,
+    }
+    rows = [(name, format_bytes(size)) for name, size in sizes.items()]
+    return build_table("", ["what"], ["memory"], rows, total=1)
+
+
+def _fullest(plan: MemoryPlan) -> Table:
     largest: dict[tuple[str, str], int] = {}
     for moment in plan.timeline:
         key = (moment.phase, moment.module or "model")
         largest[key] = max(largest.get(key, 0), moment.peak_bytes)
     chosen = sorted(largest.items(), key=lambda item: -item[1])[:_SHOWN]
-    return [f"  {format_bytes(peak):>10}  {phase} of {module}" for (phase, module), peak in chosen]
+    rows = [(module, phase, format_bytes(peak)) for (phase, module), peak in chosen]
+    return build_table("fullest modules", ["module", "phase"], ["memory"], rows)
 
 
-def _largest(plan: MemoryPlan) -> list[str]:
+def _largest(plan: MemoryPlan) -> Table:
     """Tensors of one kind, shape and dtype on one line, with the name of the first."""
     alike: dict[tuple[str, tuple[int, ...], str], list[LiveTensor]] = {}
     for tensor in plan.at_peak:
         alike.setdefault((tensor.kind, tensor.shape, tensor.dtype), []).append(tensor)
     groups = sorted(alike.values(), key=lambda group: -_sum(group))
-    lines = [_line(group) for group in groups[:_SHOWN]]
+    rows = [_row(group) for group in groups[:_SHOWN]]
     rest = [tensor for group in groups[_SHOWN:] for tensor in group]
     if rest:
-        lines.append(f"  {format_bytes(_sum(rest)):>10}  {len(rest)} more")
-    return lines
+        rows.append((f"{len(rest)} more", "", "", "", format_bytes(_sum(rest))))
+    return build_table("largest tensors at the peak", ["kind", "shape", "dtype", "name of the first"], ["memory"], rows)
 
 
-def _line(group: list[LiveTensor]) -> str:
+def _row(group: list[LiveTensor]) -> tuple[str, ...]:
     first = group[0]
     shape = "x".join(map(str, first.shape)) or "one number"
     count = f"{len(group)} x " if len(group) > 1 else ""
-    text = f"  {format_bytes(_sum(group)):>10}  {first.kind} {count}{shape} {first.dtype}, {first.name}"
-    return text if len(text) <= 80 else text[:77] + "..."
+    return first.kind, count + shape, first.dtype, first.name, format_bytes(_sum(group))
 
 
 def _sum(tensors: list[LiveTensor]) -> int:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.flop_counter import flop_registry
 
+from halfwave.measure import product_flops
 from halfwave.planner.module_path import Place
 
 
@@ -97,7 +97,7 @@ def _operator(func: Any, args: Any, kwargs: Any, result: Any, arguments: Any, op
     floating = [t.dtype for t in tensors if t.is_floating_point()]
     return OperatorCall(
         name=str(func._schema.name).replace("::", "."),
-        flops=_flops(func, args, kwargs, result),
+        flops=product_flops(func, args, kwargs, result),
         nbytes=0 if view or _writes_nothing(func) else sum(spec.nbytes for spec in specs),
         dtype=floating[0] if floating else torch.float32,
         function=func,
@@ -108,14 +108,3 @@ def _operator(func: Any, args: Any, kwargs: Any, result: Any, arguments: Any, op
 
 def _writes_nothing(func: Any) -> bool:
     return func._schema.name in ("aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided")
-
-
-def _flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
-    counted = flop_registry.get(func._overloadpacket)
-    if counted is not None:
-        return int(counted(*args, **kwargs, out_val=result))
-    if "_fft_" in func._schema.name:
-        real = max((t for t in tree_leaves((args, result)) if isinstance(t, Tensor)), key=lambda t: t.numel())
-        points = math.prod(real.shape[axis] for axis in args[1])
-        return int(2.5 * real.numel() * math.log2(max(2, points)))
-    return 0

@@ -22,7 +22,19 @@ from halfwave.models import GraphCache, build_model
 from halfwave.planner.memory import plan_memory
 from halfwave.planner.workload import Workload, recipe_workload
 from halfwave.precision import NAMES, Policy
-from halfwave.recipes import HALF, PROBLEMS, UNET_PROBLEMS, Recipe, get_recipe
+from halfwave.recipes import (
+    BLOCK_MB,
+    HALF,
+    METHOD_MB,
+    OPTION_MB,
+    PATH_MB,
+    PROBLEMS,
+    SAVED,
+    UNET_PROBLEMS,
+    WEIGHTS_MB,
+    Recipe,
+    get_recipe,
+)
 from halfwave.spectral import ComplexMode, FactorizedWeight, Objective
 
 _MB = 10**6
@@ -98,34 +110,28 @@ def paper_tables(tables: tuple[str, ...] = TABLES) -> Iterator[PaperRow]:
 
 def _methods() -> Iterator[PaperRow]:
     """Full, AMP, half and both, on five datasets: the paper's memory figure, and what its other tables say of it."""
-    known_mb = {
-        ("navier-stokes", "mixed"): 4832.0,
-        ("darcy", "full"): 8870.0,
-        ("darcy", "half"): 7550.0,
-        ("car", "mixed"): 7906.0,
-        ("ahmed", "mixed"): 11990.0,
-    }
-    known_ratio = {("navier-stokes", "mixed"): 0.496, ("darcy", "mixed"): 0.742, ("darcy", "half"): 7550 / 8870}
+    known_ratio = {(dataset, "mixed"): 1 - SAVED[dataset, "FNO"] / 100 for dataset in UNET_PROBLEMS}
+    known_ratio |= {("darcy", "half"): METHOD_MB["darcy", "half"] / METHOD_MB["darcy", "full"]}
     known_ratio |= {(dataset, "full"): 1.0 for dataset in PROBLEMS}
     for dataset in PROBLEMS:
         reason = _OURS_KEEPS_LESS if get_recipe(dataset).domain.has_grid else _SLICED
         planned = {name: paper_peak(dataset, name) for name in NAMES}
         for name, peak in planned.items():
-            figure = (dataset, name) in known_mb or (dataset, name) in known_ratio
+            figure = (dataset, name) in METHOD_MB or (dataset, name) in known_ratio
             yield PaperRow(
                 "methods", dataset, name, "full",
-                known_mb.get((dataset, name)), known_ratio.get((dataset, name)),
+                METHOD_MB.get((dataset, name)), known_ratio.get((dataset, name)),
                 peak / _MB, peak / planned["full"], reason if figure else _FIGURE_ONLY,
             )  # fmt: skip
 
 
 def _unet() -> Iterator[PaperRow]:
     """The U-Net with AMP against full precision."""
-    ratios = {"navier-stokes": 1 - 0.209, "darcy": 1 - 0.249}
     reason = (
         "ours keeps the inputs of convolutions and norms alone, in half; the width of the paper's U-Net is not stated"
     )
-    for dataset, ratio in ratios.items():
+    for dataset in UNET_PROBLEMS:
+        ratio = 1 - SAVED[dataset, "UNet"] / 100
         work, batch = paper_workload(f"{dataset}-unet"), paper_batch(dataset)
         full, amp = (_peak(work, batch, Policy.named(name, HALF)) for name in ("full", "amp"))
         yield PaperRow("unet", dataset, "full", "full", None, 1.0, full / _MB, 1.0, reason)
@@ -134,7 +140,6 @@ def _unet() -> Iterator[PaperRow]:
 
 def _contraction() -> Iterator[PaperRow]:
     """Options A, B and C of complex contractions on Navier-Stokes."""
-    paper: dict[ComplexMode, float] = {"A": 10310.0, "B": 5048.0, "C": 4832.0}
     reason = (
         "C multiplies the factors of the weights in complex fp32, which at this rank are larger than what B rounds; "
         + _ONE_AT_A_TIME
@@ -145,7 +150,7 @@ def _contraction() -> Iterator[PaperRow]:
     for mode, peak in planned.items():
         yield PaperRow(
             "contraction", "navier-stokes", f"option {mode}", "option A",
-            paper[mode], paper[mode] / paper["A"], peak / _MB, peak / planned["A"], reason,
+            OPTION_MB[mode], OPTION_MB[mode] / OPTION_MB["A"], peak / _MB, peak / planned["A"], reason,
         )  # fmt: skip
 
 
@@ -160,8 +165,7 @@ def _path() -> Iterator[PaperRow]:
             "path", "navier-stokes", name, "FLOP-optimal",
             None, None, peak / _MB, peak / peaks[1], "the paper has this table for the 3-D models only",
         )  # fmt: skip
-    paper = {"car": (7906.0, 8662.0), "ahmed": (11990.0, 13610.0)}
-    for dataset, figures in paper.items():
+    for dataset, figures in PATH_MB.items():
         peaks = [_peak(paper_workload(dataset, objective), 1, policy) for _, objective in settings]
         for (name, _), figure, peak in zip(settings, figures, peaks, strict=True):
             yield PaperRow(
@@ -174,8 +178,8 @@ def _path() -> Iterator[PaperRow]:
 
 def _weights() -> Iterator[PaperRow]:
     """Weights and inputs in half against weights alone."""
-    paper = {"darcy": ("half", 7550.0, 8166.0), "navier-stokes": ("mixed", 4832.0, 9380.0)}
-    for dataset, (name, both_mb, weights_mb) in paper.items():
+    for dataset, name in (("darcy", "half"), ("navier-stokes", "mixed")):
+        both_mb, weights_mb = WEIGHTS_MB[dataset]
         both = Policy.named(name, HALF)
         work, batch = paper_workload(dataset), paper_batch(dataset)
         full_inputs = _peak(work, batch, both.with_(contraction="fp32"))
@@ -191,16 +195,13 @@ def _weights() -> Iterator[PaperRow]:
 
 def _blocks() -> Iterator[PaperRow]:
     """The eight settings of the block ablation on Darcy: forward FFT, contraction, inverse FFT in full or half."""
-    paper = {
-        "FFF": 8870.0, "FFH": 8908.0, "FHF": 8614.0, "FHH": 8658.0,
-        "HFF": 7824.0, "HFH": 8004.0, "HHF": 7558.0, "HHH": 7550.0,
-    }  # fmt: skip
     work, batch = paper_workload("darcy"), paper_batch("darcy")
-    planned = {setting: _peak(work, batch, Policy.block(setting, HALF)) for setting in paper}
-    for setting, figure in paper.items():
+    planned = {setting: _peak(work, batch, Policy.block(setting, HALF)) for setting in BLOCK_MB}
+    for setting, figure in BLOCK_MB.items():
         yield PaperRow(
             "blocks", "darcy", setting, "FFF",
-            figure, figure / paper["FFF"], planned[setting] / _MB, planned[setting] / planned["FFF"], _OURS_KEEPS_LESS,
+            figure, figure / BLOCK_MB["FFF"],
+            planned[setting] / _MB, planned[setting] / planned["FFF"], _OURS_KEEPS_LESS,
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import torch
 
-from halfwave.numerics import FORMATS, Arithmetic, arithmetic, arithmetic_of, kind_of
+from halfwave.numerics import FORMATS, Arithmetic, arithmetic, arithmetic_of, compiling, kind_of
 
 _OF_WEIGHTS: Mapping[torch.dtype, str] = MappingProxyType(
     {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
@@ -44,14 +44,14 @@ class Resolved:
 def resolve(formats: tuple[str, ...], device: torch.device | str, masters: torch.dtype) -> Resolved:
     """The roles' formats, in the order of the fields of `Resolved`, on a device."""
     kind = kind_of(device)
-    if torch.compiler.is_compiling():  # which would warn that it cannot look into a cache
+    if compiling():  # which would warn that it cannot look into a cache
         return _resolve(formats, kind, masters)
-    return _cached(formats, kind, masters, arithmetic(_BF16, kind).compute, arithmetic(_FP16, kind).compute)
+    return _cached(formats, kind, masters, arithmetic(_BF16, kind), arithmetic(_FP16, kind))
 
 
 # What products are taken in is part of the key: it changes where somebody says what the hardware is.
 @lru_cache(maxsize=4096)
-def _cached(formats: tuple[str, ...], kind: str, masters: torch.dtype, *products: torch.dtype) -> Resolved:
+def _cached(formats: tuple[str, ...], kind: str, masters: torch.dtype, *products: Arithmetic) -> Resolved:
     return _resolve(formats, kind, masters)
 
 

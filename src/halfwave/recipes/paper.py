@@ -122,6 +122,35 @@ HALF: str = HALF_FORMAT.value
 """What half means in the paper, and so in every experiment that does not compare formats."""
 
 
+# What the paper prints of memory, in MB; lines of paper.tex.
+OPTION_MB: Mapping[str, float] = {"A": 10310.0, "B": 5048.0, "C": 4832.0}
+"""Options of complex contractions on Navier-Stokes (line 1507)."""
+PATH_MB: Mapping[str, tuple[float, float]] = {"car": (7906.0, 8662.0), "ahmed": (11990.0, 13610.0)}
+"""With the memory-greedy path, and with opt_einsum's default (line 1530)."""
+WEIGHTS_MB: Mapping[str, tuple[float, float]] = {"darcy": (7550.0, 8166.0), "navier-stokes": (4832.0, 9380.0)}
+"""Weights and inputs of the contraction in half, and weights only (line 1540)."""
+BLOCK_MB: Mapping[str, float] = {
+    "FFF": 8870.0, "FFH": 8908.0, "FHF": 8614.0, "FHH": 8658.0, "HFF": 7824.0, "HFH": 8004.0, "HHF": 7558.0,
+    "HHH": 7550.0,
+}  # fmt: skip
+"""Forward transform, contraction and inverse in full or half, on Darcy flow (line 1312)."""
+METHOD_MB: Mapping[tuple[str, str], float] = {
+    ("navier-stokes", "mixed"): OPTION_MB["C"],
+    ("darcy", "full"): BLOCK_MB["FFF"],
+    ("darcy", "half"): BLOCK_MB["HHH"],
+    ("car", "mixed"): PATH_MB["car"][0],
+    ("ahmed", "mixed"): PATH_MB["ahmed"][0],
+}
+"""Of the memory figure, which has no numbers, those that the other tables print."""
+SAVED: Mapping[tuple[str, str], float] = {
+    ("navier-stokes", "FNO"): 50.4,
+    ("navier-stokes", "UNet"): 20.9,
+    ("darcy", "FNO"): 25.8,
+    ("darcy", "UNet"): 24.9,
+}
+"""Percent of full precision's memory that mixed (FNO) and AMP (U-Net) save (line 431)."""
+
+
 def paper_setting(problem: str, name: str) -> Any:
     """The value of one setting; KeyError where the paper's problem has no such setting."""
     return PAPER[problem][name].value

@@ -11,6 +11,7 @@ from matplotlib.ticker import NullLocator, ScalarFormatter
 
 from halfwave.errors import InputError
 from halfwave.files import read_json, written_aside
+from halfwave.report.crossover import draw_crossover
 
 # Okabe and Ito's colours, told apart by every kind of colour vision; bounds are dashed lines, measurements marks.
 _SERIES = {
@@ -18,16 +19,13 @@ _SERIES = {
     "discretization_measured": ("discretization, measured", "#0072B2", "-", "o"),
     "precision_bound": ("precision, bound", "#D55E00", "--", ""),
     "precision_measured": ("precision, measured", "#D55E00", "-", "s"),
-    "conv_bound": ("worst convolution, bound", "#CC79A7", "--", ""),
-    "conv_measured": ("worst convolution, measured", "#CC79A7", "-", "D"),
-    "fp32_measured": ("fp32, measured", "#000000", ":", "^"),
 }
 _ESTIMATED = {"discretization_bound": "discretization, bound by estimated constants"}
 _TITLES = {
     "bounds": "One Fourier coefficient in {format} ({algorithm})",
     "data": "Coefficients of {fields} fields in {format} ({algorithm})",
-    "certificate": "A trained model under {policy}",
 }
+_CERTIFICATE = "certificate"
 
 
 def is_result(path: Path) -> bool:
@@ -36,7 +34,7 @@ def is_result(path: Path) -> bool:
         found = read_json(path)
     except InputError:
         return False
-    return isinstance(found, dict) and found.get("kind") in _TITLES and "rows" in found
+    return isinstance(found, dict) and found.get("kind") in (*_TITLES, _CERTIFICATE) and "rows" in found
 
 
 def draw_bounds(source: str | Path, target: str | Path) -> None:
@@ -44,14 +42,21 @@ def draw_bounds(source: str | Path, target: str | Path) -> None:
     result = read_json(source)
     figure = Figure(figsize=(7, 5.0), layout="constrained")
     axes = figure.subplots()
-    rows = sorted(result["rows"], key=lambda row: row["side"])
-    for key in _SERIES:
-        _draw(axes, rows, key, result)
-    _label(axes, rows, result)
+    if result["kind"] == _CERTIFICATE:
+        draw_crossover(axes, result)
+    else:
+        _draw_bounds(axes, result)
     # Below the axes, where it hides no line.
     figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)
     with written_aside(target) as aside:
         figure.savefig(aside, format="png", dpi=130)
+
+
+def _draw_bounds(axes: Axes, result: dict[str, Any]) -> None:
+    rows = sorted(result["rows"], key=lambda row: row["side"])
+    for key in _SERIES:
+        _draw(axes, rows, key, result)
+    _label(axes, rows, result)
 
 
 def _draw(axes: Axes, rows: list[dict[str, Any]], key: str, result: dict[str, Any]) -> None:
@@ -65,18 +70,15 @@ def _draw(axes: Axes, rows: list[dict[str, Any]], key: str, result: dict[str, An
 
 
 def _label(axes: Axes, rows: list[dict[str, Any]], result: dict[str, Any]) -> None:
-    axes.set(xscale="log", yscale="log", xlabel="points a side", ylabel=_error_name(result))
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="points a side",
+        ylabel=f"error of the coefficient {tuple(result['frequency'])}",
+    )
     sides = [row["side"] for row in rows]
     axes.set_xticks(sides[:: max(1, len(sides) // 10)])
     axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.xaxis.set_minor_locator(NullLocator())
-    policy = result["policy"] if isinstance(result.get("policy"), dict) else {}
-    text = f"{policy.get('name')} ({policy.get('contraction')})"
-    axes.set_title(_TITLES[result["kind"]].format(**{**result, "policy": text}), fontsize=11)
+    axes.set_title(_TITLES[result["kind"]].format(**result), fontsize=11)
     axes.grid(True, which="major", color="0.9")
-
-
-def _error_name(result: dict[str, Any]) -> str:
-    if result["kind"] == "certificate":
-        return "relative error"
-    return f"error of the coefficient {tuple(result['frequency'])}"

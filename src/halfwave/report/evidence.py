@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from halfwave.report.summary import Summary
 
+TITLE = "The paper's tables and figures, measured again"
 STATUSES = (
     "confirmed",
     "not confirmed",

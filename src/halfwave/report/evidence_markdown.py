@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from halfwave.report.evidence import SIGNS, Evidence, Finding
-from halfwave.report.evidence_page import TITLE
+from halfwave.report.evidence import SIGNS, TITLE, Evidence, Finding
 from halfwave.report.figures import describe
 from halfwave.report.summary import Comparison, text_of
 

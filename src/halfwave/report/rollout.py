@@ -35,7 +35,8 @@ def draw_rollout(folder: Path, target: Path) -> Path:
     if result.get("parting"):
         panels.append(lambda axes: _draw_parting(axes, result["parting"]))
     figure = Figure(figsize=(4.1 * len(panels), 7.4), layout="constrained")
-    upper, lower = figure.subfigures(2, 1, height_ratios=(1, 1.15))
+    halves: Any = figure.subfigures(2, 1, height_ratios=(1, 1.15))
+    upper, lower = halves
     for axes, panel in zip(upper.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         panel(axes)
     _draw_states(lower, truth, prediction, result["interval"])
@@ -163,13 +164,14 @@ def _three(truth: np.ndarray, prediction: np.ndarray) -> tuple[np.ndarray, np.nd
 def _line_frames(figure: Figure, truth: np.ndarray, prediction: np.ndarray) -> Callable[[int], list[Any]]:
     axes = figure.subplots()
     x = np.arange(truth.shape[1]) / truth.shape[1]
-    lines = [axes.plot(x, values[0], label=name)[0] for name, values in zip(_NAMES, _three(truth, prediction), strict=True)]
+    three = _three(truth, prediction)
+    lines = [axes.plot(x, values[0], label=name)[0] for name, values in zip(_NAMES, three, strict=True)]
     limit = 1.1 * float(np.abs(truth).max()) or 1.0
     axes.set(ylim=(-limit, limit), xlabel="x / length")
     axes.legend(loc="upper right", fontsize=8)
 
     def update(step: int) -> list[Any]:
-        for line, values in zip(lines, _three(truth, prediction), strict=True):
+        for line, values in zip(lines, three, strict=True):
             line.set_ydata(values[step])
         return lines
 

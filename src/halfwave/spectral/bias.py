@@ -7,16 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halfwave.numerics import transformed
+from halfwave.numerics import compiling, transformed
 
 
 def add_at(x_hat: Tensor, where: tuple[int | slice, ...], constant: Tensor) -> Tensor:
     """x_hat with (C,) added to x_hat[where], (n, C): in the memory of `x_hat`, which is given up for it."""
     if transformed():
-        there = torch.zeros((*x_hat.shape[:-1], 1), dtype=x_hat.dtype, device=x_hat.device)
+        sizes = (*x_hat.shape[: len(where)], *[1] * (x_hat.ndim - len(where)))
+        there = torch.zeros(sizes, dtype=x_hat.dtype, device=x_hat.device)
         there[where] = 1
         return x_hat + there * constant.to(x_hat.dtype)
-    if torch.compiler.is_compiling():
+    if compiling():
         x_hat[where] += constant.to(x_hat.dtype)
         return x_hat
     result: Tensor = _AddAt.apply(x_hat, where, constant)

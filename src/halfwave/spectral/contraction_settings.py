@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halfwave.numerics import constant_when_compiled, kind_of
+from halfwave.numerics import compiling, constant_when_compiled, kind_of, nominal, portable
 from halfwave.spectral.plan import COMPLEX_MODES, OBJECTIVES, ComplexMode, ContractionPlan, Objective, plan_contraction
 
 # Temporaries of one slice on a CPU. Every slice adds to the gradients of all factors, so slices pay below the size of
@@ -47,11 +47,11 @@ class ContractionSettings:
         self, equation: str, sizes: list[tuple[int, ...]], format: str, device: torch.device
     ) -> ContractionPlan:
         """The same from sizes without the pair axis."""
-        # Slices that fit a cache on a CPU; elsewhere, and for the compiler, one piece.
-        in_slices = kind_of(device) == "cpu" and not torch.compiler.is_compiling()
+        # Slices that fit a cache on a CPU; elsewhere, for the compiler and in a portable program, one piece.
+        in_slices = kind_of(device) == "cpu" and not compiling() and not portable()
         return _planned(
             equation,
-            sizes,
+            [tuple(nominal(n) for n in shape) for shape in sizes],
             self.objective,
             self.complex_mode,
             self.memory_limit,

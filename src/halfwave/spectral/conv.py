@@ -8,7 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from halfwave.precision import Policy, PolicyModule, as_policy, get_stabilizer, resolve_stabilizer
+from halfwave.numerics import Arithmetic
+from halfwave.precision import Policy, PolicyModule, Resolved, as_policy, get_stabilizer, resolve_stabilizer
 from halfwave.spectral.build import WeightSettings
 from halfwave.spectral.contraction_settings import ContractionSettings
 from halfwave.spectral.factorized import Implementation
@@ -123,16 +124,23 @@ class SpectralConv(PolicyModule):
         check_field(x, self.in_channels, self.transform.dim, self.masters.device)
         grid = tuple(x.shape[2:])
         roles = self.resolved(x.device)
-        v = self._stabilized(x, roles.forward_transform.storage)
+        v = self._stabilized(x, roles)
         x_hat = self.transform.forward(v, roles.forward_transform)
         window = self.transform.weight_slices(grid)
         y_hat = self.weight.contract(x_hat, window, roles.contraction, roles.weights)
         target = grid if output_shape is None else tuple(output_shape)
-        biased = None if self.bias is None else self.transform.add_constant(y_hat, self.bias, grid)
+        biased = self._biased(y_hat, grid, roles.contraction)
         y = self.transform.inverse(y_hat if biased is None else biased, target, grid, roles.inverse_transform)
         if self.bias is not None and biased is None:
             y = y + self.bias.to(y.dtype).view(-1, *([1] * len(grid)))
         return y
+
+    def _biased(self, y_hat: Tensor, grid: tuple[int, ...], arith: Arithmetic) -> Tensor | None:
+        """The spectrum of the field with the bias; None where there is none, or the transform cannot add it there."""
+        if self.bias is None:
+            return None
+        biased = self.transform.add_constant(y_hat, arith.cast(self.bias), grid)
+        return None if biased is None else arith.cast(biased)
 
     def adopt(self, policy: Policy) -> None:
         super().adopt(policy)
@@ -189,10 +197,11 @@ class SpectralConv(PolicyModule):
         self._choose_stabilizer()
         return self
 
-    def _stabilized(self, x: Tensor, storage: torch.dtype) -> Tensor:
+    def _stabilized(self, x: Tensor, roles: Resolved) -> Tensor:
         if self._stabilizer == "none":
             return x
-        return get_stabilizer(self._stabilizer)(x.double() if storage is torch.float64 else x)
+        wide = roles.forward_transform.storage is torch.float64
+        return roles.pointwise.cast(get_stabilizer(self._stabilizer)(x.double() if wide else x))
 
     def extra_repr(self) -> str:
         roles = self.resolved(self.masters.device)

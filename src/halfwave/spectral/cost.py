@@ -19,7 +19,7 @@ from halfwave.spectral.modes import AxisModes, check_modes, kept_modes
 # Features of either backend, in this order.
 Work = tuple[float, ...]
 # The fft must be modelled this much cheaper. The model errs by some 20%, and near a tie gemm is the better guest: its
-# spectra stay in range, and it compiles. (A training step of the FNO at 128x128, 64 modes, is a tie.)
+# spectra stay in range, and it compiles.
 MARGIN = 1.5
 # Largest prime that FFT libraries have a kernel of their own for.
 _SMOOTH = 13

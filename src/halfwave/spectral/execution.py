@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from halfwave.numerics import Arithmetic, Gradients, Operands, run_kernel
+from halfwave.numerics import Arithmetic, Gradients, Operands, compiling, nominal, portable, run_kernel
 from halfwave.spectral import pairs
 from halfwave.spectral.plan import SIGN_AXIS, ContractionPlan, ContractionStep
 from halfwave.spectral.streaming import windows
@@ -42,7 +42,7 @@ def execute(
     factors = [t.double() for t in tensors[1:]] if formats[1].storage is torch.float64 else tensors[1:]
     operands = [data, *factors]
     _check_shapes(plan, operands)
-    if torch.compiler.is_compiling():
+    if compiling():
         if plan.memory_limit is not None:
             raise ValueError("memory_limit cannot be held inside torch.compile, which plans memory by itself")
         result = checkpoint(_whole, plan, formats, *operands, use_reentrant=False)
@@ -186,8 +186,8 @@ def _run(step: ContractionStep, left: Tensor, right: Tensor, sizes: Mapping[str,
 
 def _run_complex(step: ContractionStep, left: Tensor, right: Tensor) -> Tensor:
     """A step between small factors, in full precision and not rounded: the next step on pairs does that."""
-    if torch.compiler.is_compiling():
-        # The compiler has no kernels for complex numbers; sums of fp32 pairs are the same numbers.
+    if compiling() or portable():
+        # Neither has kernels for complex numbers; sums of fp32 pairs are the same numbers.
         a, b = (pairs.permuted(t, s, pairs.front(s)) for t, s in _sides(step, left, right))
         (ar, ai), (br, bi) = a, b
         re = torch.einsum(step.equation, ar, br) - torch.einsum(step.equation, ai, bi)
@@ -229,6 +229,6 @@ def _wide(gradient: Tensor) -> Tensor:
 
 
 def _check_shapes(plan: ContractionPlan, operands: Sequence[Tensor]) -> None:
-    found = tuple((*t.shape[:-2], *t.shape[-1:]) for t in operands)
+    found = tuple(tuple(nominal(n) for n in (*t.shape[:-2], *t.shape[-1:])) for t in operands)
     if found != plan.shapes or any(t.shape[-2] != 2 for t in operands):
         raise ValueError(f"operands of sizes {found} (without the pair axis) do not fit the plan's {plan.shapes}")

@@ -6,6 +6,7 @@ for which the reconstructed weights have about `std`. Indices are explained in `
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from math import prod, sqrt
 
@@ -19,8 +20,8 @@ from halfwave.spectral.ranks import Rank, cp_rank, tt_rank, tucker_rank
 RANKS = "pqstu"
 
 
-class CPWeight(FactorizedWeight):
-    """W(c, o, k, ...) = Σ_r w(r) A(c, r) B(o, r) F(k, r) ...: a sum of R products."""
+class RankedWeight(FactorizedWeight):
+    """A weight whose factors have ranks; `std` is about the standard deviation of the dense weights."""
 
     def __init__(
         self,
@@ -32,6 +33,17 @@ class CPWeight(FactorizedWeight):
         settings: ContractionSettings = DEFAULT,
     ) -> None:
         super().__init__(modes, channels, implementation, settings)
+        self.build_factors(std, rank)
+
+    @abstractmethod
+    def build_factors(self, std: float, rank: Rank) -> None:
+        """Draw the parameters."""
+
+
+class CPWeight(RankedWeight):
+    """W(c, o, k, ...) = Σ_r w(r) A(c, r) B(o, r) F(k, r) ...: a sum of R products."""
+
+    def build_factors(self, std: float, rank: Rank) -> None:
         self.rank = cp_rank(self.shape, rank)
         factor_std = (std / sqrt(self.rank)) ** (1 / len(self.shape))
         self.weights = nn.Parameter(torch.tensor([[1.0], [0.0]]).repeat(1, self.rank))
@@ -44,19 +56,10 @@ class CPWeight(FactorizedWeight):
         return [("weights", self.weights), *numbered(self.factors)]
 
 
-class TuckerWeight(FactorizedWeight):
+class TuckerWeight(RankedWeight):
     """W(c, o, k, ...) = Σ_pqs... G(p, q, s, ...) A(c, p) B(o, q) F(k, s) ...: a core and a factor for each axis."""
 
-    def __init__(
-        self,
-        modes: tuple[int, ...],
-        channels: tuple[int, ...],
-        std: float,
-        rank: Rank = 1.0,
-        implementation: Implementation = "factorized",
-        settings: ContractionSettings = DEFAULT,
-    ) -> None:
-        super().__init__(modes, channels, implementation, settings)
+    def build_factors(self, std: float, rank: Rank) -> None:
         self.rank = tucker_rank(self.shape, rank)
         factor_std = (std / sqrt(prod(self.rank))) ** (1 / (len(self.shape) + 1))
         self.core = normal_pairs(self.rank, factor_std)
@@ -73,19 +76,10 @@ class TuckerWeight(FactorizedWeight):
         return [("core", self.core), *numbered(self.factors)]
 
 
-class TTWeight(FactorizedWeight):
+class TTWeight(RankedWeight):
     """W(c, o, k, ...) = Σ_pq... G1(c, p) G2(p, o, q) G3(q, k, ...) ...: a train of cores (r, size, 2, r')."""
 
-    def __init__(
-        self,
-        modes: tuple[int, ...],
-        channels: tuple[int, ...],
-        std: float,
-        rank: Rank = 1.0,
-        implementation: Implementation = "factorized",
-        settings: ContractionSettings = DEFAULT,
-    ) -> None:
-        super().__init__(modes, channels, implementation, settings)
+    def build_factors(self, std: float, rank: Rank) -> None:
         self.rank = tt_rank(self.shape, rank)
         factor_std = (std / prod(self.rank)) ** (1 / len(self.shape))
         ends = zip(self.rank[:-1], self.shape, self.rank[1:], strict=True)

@@ -61,7 +61,7 @@ def _analyse_fields(fields: Tensor, plan: TransformPlan, matrices: Matrices) -> 
     block = fields.reshape(-1, plan.grid[-1]) @ matrices[-1]
     kept = plan.counts[-1]
     for axis in range(len(plan.grid) - 2, -1, -1):
-        operand = block.reshape(-1, 2 * plan.grid[axis], kept)
+        operand = plan.arith.product(block).reshape(-1, 2 * plan.grid[axis], kept)
         # bmm with an expanded matrix reads the big operand in place; matmul would fold it by transposing.
         block = torch.bmm(matrices[axis].expand(operand.shape[0], -1, -1), operand)
         kept *= plan.counts[axis]
@@ -75,5 +75,5 @@ def _synthesise_fields(block: Tensor, plan: TransformPlan, matrices: Matrices) -
     for axis in range(len(plan.grid) - 1):
         kept //= plan.counts[axis]
         operand = block.reshape(-1, 2 * plan.counts[axis], kept)
-        block = torch.bmm(matrices[axis].t().expand(operand.shape[0], -1, -1), operand)
+        block = plan.arith.product(torch.bmm(matrices[axis].t().expand(operand.shape[0], -1, -1), operand))
     return (block.reshape(-1, 2 * kept) @ matrices[-1].t()).reshape(count, plan.points)

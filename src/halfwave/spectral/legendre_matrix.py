@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, ByteCache, get_format
+from halfwave.numerics import Arithmetic, ByteCache, compiling, get_format, portable
 from halfwave.spectral.legendre import SphereGrid, legendre_functions, quadrature
-from halfwave.spectral.matrices import Weighting
+from halfwave.spectral.matrices import Weighting, scale_of
 
 # Both matrices of degree 512 with 256 orders in fp32.
 CACHE_BYTES = 1 << 30
@@ -37,7 +37,11 @@ def legendre_matrix(
     shape: tuple[int, int, int], grid: SphereGrid, weighting: Weighting, arith: Arithmetic, device: torch.device
 ) -> Tensor:
     """The analysis matrices of shape (M orders, L degrees, H latitudes)."""
-    if torch.compiler.is_compiling():
+    mode = portable()
+    if mode is not None:
+        key = _key(shape, grid, weighting, arith, device)
+        return mode.constant(key, lambda: _build(key))
+    if compiling():
         return _legendre_operator(list(shape), grid, weighting, arith.format.name, arith.compute, device)
     return _CACHE.get(_key(shape, grid, weighting, arith, device), _build)
 
@@ -79,7 +83,7 @@ def _build(key: LegendreKey) -> Tensor:
         exact = legendre_functions(block, degrees, theta)
         if key.weighting == "mean":
             # The weights are about 1/H: entries of size 1 are rounded, 1/H is the scale.
-            entries = key.arithmetic.constant(exact * (weights * latitudes), 1.0 / latitudes)
+            entries = key.arithmetic.constant(exact * (weights * latitudes), scale_of(latitudes, key.weighting))
         else:
             entries = key.arithmetic.constant(exact)
         matrix[start : block.stop] = entries.to(key.device)

@@ -22,8 +22,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, ByteCache, get_format
+from halfwave.numerics import Arithmetic, ByteCache, compiling, get_format, portable
 from halfwave.spectral.modes import AxisModes
+from halfwave.spectral.traced_matrix import traced_matrix
 
 Weighting = Literal["mean", "hermitian"]
 
@@ -45,8 +46,14 @@ def transform_matrix(
     axis: AxisModes, last: bool, weighting: Weighting, arith: Arithmetic, device: torch.device
 ) -> Tensor:
     """The analysis matrix of an axis; its transpose is the synthesis matrix."""
+    mode = portable()
+    if mode is not None and mode.free_grid:
+        return traced_matrix(axis, last, weighting, arith)
     where = [axis.size, axis.first, axis.count, axis.shift]
-    if torch.compiler.is_compiling():
+    if mode is not None:
+        key = _key(where, last, weighting, arith, device)
+        return mode.constant(key, lambda: _build(key))
+    if compiling():
         return _matrix_operator(where, last, weighting, arith.format.name, arith.compute, device)
     return _CACHE.get(_key(where, last, weighting, arith, device), _build)
 
@@ -75,9 +82,9 @@ def _shape(size: int, count: int, last: bool) -> tuple[int, int]:
     return (size, 2 * count) if last else (2 * count, 2 * size)
 
 
-def cached_bytes() -> int:
-    """Bytes that the cache holds now."""
-    return _CACHE.held
+def scale_of(points: int, weighting: Weighting) -> float:
+    """What the entries of an axis with this many points are scaled by, after rounding where products are wide."""
+    return 1.0 / points if weighting == "mean" else 1.0
 
 
 def last_axis_weights(axis: AxisModes, weighting: Weighting) -> Tensor:
@@ -116,7 +123,7 @@ def _last(key: MatrixKey) -> Tensor:
     theta = _angles(key.axis, key.weighting).T
     exact = torch.cat([theta.cos(), -theta.sin()], dim=1)
     if key.weighting == "mean":
-        return key.arithmetic.constant(exact, 1.0 / key.axis.size)
+        return key.arithmetic.constant(exact, scale_of(key.axis.size, key.weighting))
     doubled = last_axis_weights(key.axis, key.weighting).repeat(2)
     # Sines of the frequencies 0 and N/2 are zero in exact arithmetic: their imaginary parts drop out, as in irfft.
     alone = doubled == 1.0
@@ -129,5 +136,4 @@ def _inner(key: MatrixKey) -> Tensor:
     c, s = theta.cos(), theta.sin()
     real = torch.stack([c, s], dim=2).flatten(1)
     imaginary = torch.stack([-s, c], dim=2).flatten(1)
-    scale = 1.0 / key.axis.size if key.weighting == "mean" else 1.0
-    return key.arithmetic.constant(torch.cat([real, imaginary]), scale)
+    return key.arithmetic.constant(torch.cat([real, imaginary]), scale_of(key.axis.size, key.weighting))

@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from halfwave.numerics import portable
+
 Layout = Literal["exact", "neuralop"]
 
 
@@ -44,15 +46,21 @@ class AxisModes:
 
 def last_axis_modes(size: int, n_modes: int) -> AxisModes:
     """0 .. floor(n/2) of a real transform, as far as the grid has them."""
-    return AxisModes(size, 0, min(size // 2 + 1, n_modes // 2 + 1), 0)
+    return AxisModes(size, 0, _resolved(size // 2 + 1, n_modes // 2 + 1), 0)
 
 
 def inner_axis_modes(size: int, n_modes: int, layout: Layout = "exact", owned: int | None = None) -> AxisModes:
     """The min(N, n) frequencies around 0 of a complex transform; `owned` is how many have weights, if not n."""
-    count, weights = min(size, n_modes), n_modes if owned is None else owned
+    count, weights = _resolved(size, n_modes), n_modes if owned is None else owned
     if layout == "neuralop":
         return AxisModes(size, -(count // 2), count, (weights - count) // 2, shift=-(size % 2))
     return AxisModes(size, -(count // 2), count, weights // 2 - count // 2)
+
+
+def _resolved(available: int, wanted: int) -> int:
+    """As many modes as the grid has; a program for free grids is made for those that have all."""
+    mode = portable()
+    return wanted if mode is not None and mode.free_grid else min(available, wanted)
 
 
 def placed_modes(axis: AxisModes, size: int) -> list[tuple[slice, AxisModes]]:

@@ -19,7 +19,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Gradients, Operands, run_kernel, run_linear
+from halfwave.numerics import Gradients, Operands, compiling, run_kernel, run_linear
 
 PAIR = "P"
 
@@ -155,7 +155,7 @@ def _multiply(a: Tensor, b: Tensor, axis: int, conjugate: bool = False) -> Tenso
 
 def _tracing() -> bool:
     # The compiler's functional graphs have no `out=` into a view; it fuses the copy away.
-    return torch.compiler.is_compiling()
+    return compiling()
 
 
 def permuted(tensor: Tensor, subscripts: str, order: str) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ def describe(plan: ContractionPlan) -> str:
         f"Contraction {plan.equation}",
         f"  goal:     {_GOALS[plan.objective]}, intermediates in {plan.format}",
         f"  numbers:  {_OPTIONS[plan.complex_mode]}",
-        *(_describe_step(n, step) for n, step in enumerate(plan.steps, start=1)),
+        _steps(plan.steps),
         f"  in all:   {_count(plan.flops)}FLOP",
         f"  largest intermediate: {largest}",
         f"  peak with operands and result: {_count(plan.peak_bytes)}B",
@@ -40,12 +41,14 @@ def describe(plan: ContractionPlan) -> str:
     return "\n".join(lines)
 
 
-def _describe_step(number: int, step: ContractionStep) -> str:
-    cost = f"{_count(step.elements).strip()} numbers, {_count(step.flops)}FLOP"
-    head = f"  step {number}:   {step.equation}"
-    tail = f"{_HOW[step.kind]}, {cost}"
-    # A long equation gets the line to itself.
-    return f"{head:<38}{tail}" if len(head) < 38 else f"{head}\n{'':38}{tail}"
+def _steps(steps: Sequence[ContractionStep]) -> str:
+    # Here, as rich would come with every import of the library.
+    from halfwave.tables import build_table, table_text
+
+    rows = [
+        (step.equation, _HOW[step.kind], _count(step.elements).strip(), f"{_count(step.flops)}FLOP") for step in steps
+    ]
+    return table_text(build_table("", ["step", "how"], ["numbers", "cost"], rows))
 
 
 def _count(value: int) -> str:

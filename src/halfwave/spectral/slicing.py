@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
-from halfwave.numerics import kind_of
+from halfwave.numerics import compiling, kind_of
 
 SLICE_BYTES = 4 << 20
 
@@ -18,7 +18,7 @@ SLICE_BYTES = 4 << 20
 def slices(length: int, bytes_per_item: int, device: torch.device, budget: int = SLICE_BYTES) -> Iterator[slice]:
     """Split range(length) into slices of at most `budget` bytes (at least one item) on a CPU, else one slice."""
     step = length
-    if kind_of(device) == "cpu" and not torch.compiler.is_compiling():
+    if kind_of(device) == "cpu" and not compiling():
         step = max(1, budget // max(1, bytes_per_item))
     for start in range(0, length, max(1, step)):
         yield slice(start, min(start + step, length))

@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, Format
+from halfwave.numerics import Arithmetic, Format, portable
 from halfwave.spectral import spherical_gemm
 from halfwave.spectral.bias import add_at
 from halfwave.spectral.legendre import SPHERE_GRIDS, SphereGrid
@@ -29,8 +29,7 @@ from halfwave.spectral.transform import analyse, synthesise
 from halfwave.spectral.transform_plan import Backend
 
 BACKENDS = ("auto", "gemm", "fft")
-# From how many orders an FFT of the longitudes is cheaper than a product (one core, AVX2, 512 longitudes, 32,768 rows:
-# the FFT takes 32 to 40 ms, the product 82 ms for 64 orders and 111 ms for 128).
+# From how many orders an FFT of the longitudes is cheaper than a product, whose work grows with them.
 _FFT_FROM = 24
 
 
@@ -117,7 +116,7 @@ class SphericalTransform:
 
     def _backend(self, orders: int, arith: Arithmetic) -> Literal["gemm", "fft"]:
         native_half = arith.format.half and arith.how == "native"
-        if self.backend == "gemm" or (self.backend == "auto" and (native_half or orders < _FFT_FROM)):
+        if portable() or self.backend == "gemm" or (self.backend == "auto" and (native_half or orders < _FFT_FROM)):
             return "gemm"
         if native_half:
             raise ValueError(f"the fft backend of the sphere does not run in {arith}: expected 'gemm' or 'auto'")

@@ -24,7 +24,7 @@ from torch import Tensor
 from halfwave.numerics import Arithmetic
 from halfwave.spectral.legendre import SphereGrid
 from halfwave.spectral.legendre_matrix import legendre_matrix
-from halfwave.spectral.matrices import Weighting, transform_matrix
+from halfwave.spectral.matrices import Weighting, scale_of, transform_matrix
 from halfwave.spectral.modes import AxisModes
 from halfwave.spectral.slicing import slices
 
@@ -57,14 +57,16 @@ class SphericalPlan:
         """[cos | -sin], (W, 2M), see `matrices`; for fft how often each order counts, (M,)."""
         if self.backend == "gemm":
             modes = AxisModes(self.grid[1], 0, self.orders, 0)
-            return transform_matrix(modes, True, self.weighting, self.arith, self.device)
+            matrix = transform_matrix(modes, True, self.weighting, self.arith, self.device)
+            return self.arith.matrix(matrix, scale_of(self.grid[1], self.weighting))
         return counted(self.orders, self.grid[1], self.arith.compute, self.device)
 
     @property
     def legendre(self) -> Tensor:
         """(M, L, H), see `legendre_matrix`: from its cache, which is bounded by bytes as this plan is not."""
         shape = (self.orders, self.degrees, self.grid[0])
-        return legendre_matrix(shape, self.kind, self.weighting, self.arith, self.device)
+        matrix = legendre_matrix(shape, self.kind, self.weighting, self.arith, self.device)
+        return self.arith.matrix(matrix, scale_of(self.grid[0], self.weighting))
 
     def __str__(self) -> str:
         grid = "x".join(map(str, self.grid))
@@ -246,8 +248,7 @@ class _Irfft:
 
     The transposition is what costs, and how it is done decides: rows are gathered 16 numbers longer than they are, as
     a stride of a power of two would map a whole column to one line of the cache, and copied from there into
-    coefficients that are zero beyond the orders kept. Measured for 8 fields of 256 x 512 points on 2 cores: 0.7 ms,
-    where torch's kernel for transposed matrices, which runs on one thread, and padding took 3.7.
+    coefficients that are zero beyond the orders kept. torch's kernel for transposed matrices runs on one thread.
     """
 
     def __init__(self, plan: SphericalPlan, rows: int, device: torch.device) -> None:

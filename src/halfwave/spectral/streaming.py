@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Slices = tuple[tuple[str, int], ...]
 
 # What a slice takes in the backward pass, in units of what its steps read and write in the forward pass: the tensors
-# that autograd keeps, their gradients, and a copy of one of each on the way. Measured: 1.2 to 2.1.
+# that autograd keeps, their gradients, and a copy of one of each on the way, with a margin.
 _BACKWARD = 3
 # The same for what is made once: loaded (1), expanded to blocks (2), their gradient, its running sum (2 each), and the
 # way back through the expansion (1).

@@ -10,9 +10,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic
+from halfwave.numerics import Arithmetic, compiling, portable
 from halfwave.spectral.cost import cheaper_backend
-from halfwave.spectral.matrices import Weighting, transform_matrix
+from halfwave.spectral.matrices import Weighting, scale_of, transform_matrix
 from halfwave.spectral.modes import AxisModes
 
 Backend = Literal["auto", "gemm", "fft"]
@@ -45,7 +45,10 @@ class TransformPlan:
         last = len(self.modes) - 1
         return tuple(
             [
-                transform_matrix(axis, i == last, self.weighting, self.arith, self.device)
+                self.arith.matrix(
+                    transform_matrix(axis, i == last, self.weighting, self.arith, self.device),
+                    scale_of(axis.size, self.weighting),
+                )
                 for i, axis in enumerate(self.modes)
             ]
         )
@@ -59,8 +62,10 @@ def plan_transform(
     modes: tuple[AxisModes, ...], backend: Backend, arith: Arithmetic, device: torch.device, weighting: Weighting
 ) -> TransformPlan:
     """The plan for these modes (which know their grid), made once."""
-    if torch.compiler.is_compiling():
-        # The compiler (and an exporter) has no kernels for the complex numbers inside an FFT.
+    if portable():
+        return _plan("gemm", modes, arith, weighting, device)
+    if compiling():
+        # The compiler has no kernels for the complex numbers inside an FFT.
         return _plan("gemm" if backend == "auto" else backend, modes, arith, weighting, device)
     return _cached(modes, backend, arith, device, weighting)
 

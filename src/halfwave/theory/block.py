@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 
 from halfwave.errors import InputError
 from halfwave.numerics import Format
+from halfwave.theory.block_range import Peak, contraction_peaks, forward_peaks, input_peak, inverse_peak
 from halfwave.theory.bound import Bound, Number, all_known, read_number, upper
 from halfwave.theory.lattice import Integers, read_grid, require_powers_of_two
 from halfwave.theory.pipeline import ErrorState, Pipeline, cast
-from halfwave.theory.roundoff import holds, read_format
+from halfwave.theory.roundoff import holds, read_format, sum_growth
 from halfwave.theory.transforms import forward_transform, inverse_transform
 
 ROOT2 = math.sqrt(2.0)
@@ -57,6 +58,7 @@ def bound_block(
     norm: Number,
     bias: Number = 0.0,
     output_grid: Integers | None = None,
+    sup: Number | None = None,
 ) -> Bound:
     """A bound on ||computed - exact|| of y = F^-1(R(w) T_K F v) + b, rms over the grid and l2 over channels.
 
@@ -70,9 +72,10 @@ def bound_block(
         norm: ||v||: sqrt of the mean over the grid of the sum over channels of v^2; one sample of the batch.
         bias: l2 norm of the bias over channels.
         output_grid: the grid of the result, where it differs.
+        sup: max|v|, where it is known: it helps to exclude overflow.
 
-    The bound presumes that nothing overflows: the gemm pipeline's coefficients are means, at most max|v|; the others
-    reach N max|v|.
+    Guaranteed where no number of any stage can leave its format (`block_range`); otherwise an estimate that says which
+    one might, as inf is not a rounding error. An estimate as well where the arithmetic is not known (`Pipeline.known`).
     """
     chosen = Pipeline.uniform(pipeline) if isinstance(pipeline, str) else pipeline
     sizes = _read_sizes(grid, modes, in_channels, out_channels, output_grid)
@@ -86,10 +89,17 @@ def bound_block(
     product = _contract(spectrum, chosen, sizes, spectral, absolute)
     shifted = _add_bias(product, chosen, sizes, read_number("bias", bias))
     field = inverse_transform(shifted, chosen.back(), sizes.output_grid, sizes.modes, sizes.out_channels)
-    known = all_known(r2, ra, norm, bias)
-    return upper(
-        field.error, f"B1 (spectral convolution, {chosen.transform})", _assumptions(chosen, sizes, norm), known
+    largest = input_peak(start.norm, math.prod(sizes.grid), None if sup is None else read_number("sup", sup))
+    loaded = cast(spectrum, read_format(chosen.contraction), chosen, 2 * sizes.kept * sizes.in_channels)
+    entered = cast(shifted, read_format(chosen.inverse), chosen, 2 * sizes.kept * sizes.out_channels)
+    peaks = (
+        *forward_peaks(chosen, sizes.grid, start.norm, largest),
+        *contraction_peaks(chosen, _moduli(chosen, sizes, absolute), 2 * sizes.in_channels, loaded, shifted),
+        inverse_peak(chosen.back(), sizes.output_grid, sizes.kept, entered),
     )
+    known = all_known(r2, ra, norm, bias, sup) and chosen.known and all(peak.fits for peak in peaks)
+    theorem = f"B1 (spectral convolution, {chosen.transform})"
+    return upper(field.error, theorem, _assumptions(chosen, sizes, norm, peaks), known)
 
 
 def _read_sizes(
@@ -116,21 +126,25 @@ def _contract(state: ErrorState, chosen: Pipeline, sizes: Sizes, r2: float, ra: 
     passes through the sums and differences that combine them with norm sqrt2.
     """
     target = read_format(chosen.contraction)
-    unit, accumulator = chosen.unit(target), chosen.accumulator(target)
-    wide = chosen.unit(accumulator)
+    unit, wide = chosen.unit(target), chosen.sum_unit(target)
     state = cast(state, target, chosen, 2 * sizes.kept * sizes.in_channels)
     relative, underflow = _weight_error(chosen, target)
     rounding = relative * ra + ROOT2 * underflow * math.sqrt(sizes.in_channels * sizes.out_channels)
     terms = 2 * sizes.in_channels
-    moduli = ra * (1.0 + relative) + ROOT2 * underflow * math.sqrt(sizes.in_channels * sizes.out_channels)
-    sums = ROOT2 * terms * accumulator.unit_roundoff * moduli
-    lost = ROOT2 * terms * (wide.absolute + wide.per_addition) * math.sqrt(sizes.kept * sizes.out_channels)
+    sums = ROOT2 * sum_growth(chosen.accumulator(target), terms).excess * _moduli(chosen, sizes, ra)
+    lost = ROOT2 * terms * wide.absolute * math.sqrt(sizes.kept * sizes.out_channels)
     relative_error, absolute_error = rounding + sums, lost
     if chosen.cast_every_step:
         relative_error += ROOT2 * unit.relative * (r2 + rounding + sums)
         absolute_error += ROOT2 * unit.absolute * math.sqrt(4 * sizes.kept * sizes.out_channels)
     state = replace(state.through(r2, relative_error, absolute_error), format=None)
     return cast(state, target, chosen, 2 * sizes.kept * sizes.out_channels)
+
+
+def _moduli(chosen: Pipeline, sizes: Sizes, ra: float) -> float:
+    """|| |R^| ||: the norm of the moduli of the rounded weights."""
+    relative, underflow = _weight_error(chosen, read_format(chosen.contraction))
+    return ra * (1.0 + relative) + ROOT2 * underflow * math.sqrt(sizes.in_channels * sizes.out_channels)
 
 
 def _weight_error(chosen: Pipeline, target: Format) -> tuple[float, float]:
@@ -140,8 +154,8 @@ def _weight_error(chosen: Pipeline, target: Format) -> tuple[float, float]:
     relative, absolute = unit.relative, unit.absolute
     if not holds(target, weights):
         second = chosen.unit(target)
-        relative = (1.0 + relative) * (1.0 + second.relative) - 1.0
-        absolute = absolute * (1.0 + second.relative) + second.absolute
+        relative = (unit.growth * second.growth).excess
+        absolute = absolute * second.growth.factor + second.absolute
     return relative, absolute
 
 
@@ -150,20 +164,29 @@ def _add_bias(state: ErrorState, chosen: Pipeline, sizes: Sizes, bias: float) ->
     if bias == 0.0:
         return state
     units = [chosen.unit(read_format(name)) for name in (chosen.contraction, chosen.inverse)]
-    relative, absolute = max(u.relative for u in units), max(u.absolute + u.per_addition for u in units)
+    relative, absolute = max(u.relative for u in units), max(u.absolute for u in units)
     error = state.error + relative * bias + absolute * math.sqrt(sizes.out_channels)
     total = ErrorState(state.norm + bias, error, state.format)
-    return total.through(1.0, relative, absolute * math.sqrt(sizes.out_channels))
+    # The sum itself loses nothing to underflow, unless it is flushed.
+    return total.through(1.0, relative, max(u.flushed for u in units) * math.sqrt(sizes.out_channels))
 
 
-def _assumptions(chosen: Pipeline, sizes: Sizes, norm: Number) -> tuple[str, ...]:
+def _assumptions(chosen: Pipeline, sizes: Sizes, norm: Number, peaks: tuple[Peak, ...]) -> tuple[str, ...]:
     grid = "x".join(map(str, sizes.grid))
     texts = [
         f"pipeline {chosen}",
         f"grid {grid}, {sizes.kept} modes, {sizes.in_channels} to {sizes.out_channels} channels",
         f"rms norm of the input <= {float(norm):.6g}",
-        "no overflow",
+        _overflow_text(peaks),
     ]
+    texts.append(f"sums in {chosen.sums}")
     if "cast" in (chosen.transform, chosen.inverse_transform):
-        texts.append(f"the FFT in {chosen.accumulate} is as accurate as its stages allow")
+        texts.append(
+            f"the library's FFT in {chosen.sums.format} is as accurate as its stages allow: nobody vouches for it"
+        )
     return tuple(texts)
+
+
+def _overflow_text(peaks: tuple[Peak, ...]) -> str:
+    may = "; ".join(str(peak) for peak in peaks if not peak.fits)
+    return f"no overflow, which is not excluded: {may}" if may else "no overflow, which is excluded in every stage"

@@ -33,7 +33,7 @@ def matrix_error(side: int, kept: int, format: Format, unit: Roundoff, scales: t
     slack = _ANGLE * math.sqrt(frequencies)
     # Rounding to a wider format than float64's own matrices shows nothing; flushed subnormals are not in round_to,
     # but no entry is subnormal in a format with the range of fp32: zeros of the cosine come out as 6e-17.
-    flushed = unit.per_addition > 0 and format.smallest_normal > 1e-30
+    flushed = unit.flushed > 0 and format.smallest_normal > 1e-30
     unseen = format.precision >= 50 or flushed
     if unseen or side * frequencies > _ENTRIES:
         return slack + max(math.sqrt(frequencies) * unit.unit_error(scale) for scale in scales)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from halfwave.errors import InputError
-from halfwave.numerics import Format, round_to
+from halfwave.numerics import Accumulation, Format, round_to
 from halfwave.theory.lattice import require_powers_of_two
 from halfwave.theory.roundoff import read_format
 
@@ -106,7 +106,7 @@ def emulated_coefficient(
     if algorithm.name == "gemm":
         if algorithm.products_rounded:
             parts = [round_to(part, target) for part in parts]
-        sums = [_sequential_sum(part, algorithm.accumulate) for part in parts]
+        sums = [_sequential_sum(part, algorithm.sums) for part in parts]
     else:
         sums = [float(part.sum()) for part in parts]
     means = torch.tensor(sums, dtype=torch.float64) / values.size
@@ -115,10 +115,10 @@ def emulated_coefficient(
     return complex(float(means[0]), float(means[1])) / algorithm.scale
 
 
-def _sequential_sum(terms: Tensor, accumulate: str | Format | float) -> float:
-    if not isinstance(accumulate, (str, Format)):
-        raise InputError(f"only an accumulator that is a format can be emulated, got the roundoff {accumulate!r}")
-    accumulator = read_format(accumulate)
+def _sequential_sum(terms: Tensor, sums: Accumulation) -> float:
+    if not sums.nearest:
+        raise InputError(f"only an accumulator that rounds to nearest can be emulated, got {sums}")
+    accumulator = sums.format
     rounded = round_to(terms, accumulator)
     if accumulator.name in _NATIVE_SUMS:
         with np.errstate(over="ignore"):

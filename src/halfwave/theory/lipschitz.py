@@ -100,13 +100,12 @@ def _mean_increment(v: Smoothness, lattice: Lattice) -> float:
     return min(along_axes, v.euclidean * mean_distance(lattice))
 
 
-def _mean_square_increment(v: Smoothness, lattice: Lattice) -> float:
-    """Mean of (v - v_j)^2 over cells with corner xi_j."""
+def _rms_increment(v: Smoothness, lattice: Lattice) -> float:
+    """Root mean square of v - v_j over cells with corner xi_j."""
     steps = [lip / m for lip, m in zip(v.axes, lattice.sides, strict=True)]
-    squares = sum(step * step for step in steps)
-    # E[(sum a_k y_k)^2] for independent uniform y_k: sum a_k^2/3 + sum_{k != l} a_k a_l/4.
-    along_axes = squares / 3.0 + (sum(steps) ** 2 - squares) / 4.0
-    return min(along_axes, v.euclidean**2 * sum(1.0 / (3.0 * m * m) for m in lattice.sides))
+    # E[(sum a_k y_k)^2] for independent uniform y_k: mean (sum a_k/2)^2 and variance sum a_k^2/12.
+    along_axes = math.hypot(sum(steps) / 2.0, math.hypot(*steps) / math.sqrt(12.0))
+    return min(along_axes, v.euclidean * math.hypot(*(1.0 / m for m in lattice.sides)) / math.sqrt(3.0))
 
 
 def _by_means(v: Smoothness, lattice: Lattice, reach: float, defect: float) -> float:
@@ -116,8 +115,8 @@ def _by_means(v: Smoothness, lattice: Lattice, reach: float, defect: float) -> f
 
 
 def _by_squares(v: Smoothness, lattice: Lattice, reach: float, defect: float) -> float:
-    second = 2.0 * defect * effective_sup(v, lattice) ** 2 if defect > 0 else 0.0
-    return math.sqrt(reach**2 * _mean_square_increment(v, lattice) + second)
+    second = math.sqrt(2.0 * defect) * effective_sup(v, lattice) if defect > 0 else 0.0
+    return math.hypot(reach * _rms_increment(v, lattice), second)
 
 
 def _by_axes(v: Smoothness, lattice: Lattice, factor: Callable[[Axis], float]) -> float:

@@ -16,8 +16,14 @@ from dataclasses import dataclass
 from halfwave.errors import InputError
 from halfwave.numerics import Format
 from halfwave.theory.bound import Bound, Number, all_known, outward_up, read_number, upper
-from halfwave.theory.precision import read_accumulator
-from halfwave.theory.roundoff import read_format, roundoff_of
+from halfwave.theory.roundoff import (
+    Accumulator,
+    read_accumulation,
+    read_format,
+    roundoff_in,
+    roundoff_of,
+    sum_growth,
+)
 
 # Largest |sigma'|, rounded up: GELU at x = sqrt2, SiLU at x = 2.3994.
 ACTIVATIONS = {"identity": 1.0, "relu": 1.0, "tanh": 1.0, "gelu": 1.128905, "silu": 1.099840}
@@ -98,7 +104,7 @@ def bound_pointwise(
     wa: Number,
     norm: Number,
     bias: Number = 0.0,
-    accumulate: str | Format = "fp32",
+    accumulate: Accumulator = "fp32",
 ) -> Bound:
     """The error of y = W v + b at every point in a format: input, weights and result rounded, sums accumulated.
 
@@ -114,14 +120,15 @@ def bound_pointwise(
     seen = size + entered
     weights = unit.relative * moduli + unit.absolute * math.sqrt(inputs * outputs)
     # Products may be inexact in the accumulator (fp32 in fp32): one rounding more than the C additions.
-    accumulator, growth = read_accumulator(accumulate, inputs + 1)
-    wide = roundoff_of(accumulator)
-    shifted = shift * (1.0 + unit.relative) + unit.absolute * math.sqrt(outputs)
-    sums = (growth - 1.0) * ((moduli + weights) * seen + shifted) + inputs * wide.absolute * math.sqrt(outputs)
-    before = spectral * entered + weights * seen + (shifted - shift) + sums
+    sums_in = read_accumulation(accumulate)
+    growth, wide = sum_growth(sums_in, inputs + 1).excess, roundoff_in(sums_in)
+    shifting = unit.relative * shift + unit.absolute * math.sqrt(outputs)
+    sums = growth * ((moduli + weights) * seen + shift + shifting) + (inputs + 1) * wide.absolute * math.sqrt(outputs)
+    before = spectral * entered + weights * seen + shifting + sums
     value = before + unit.relative * (spectral * size + shift + before) + unit.absolute * math.sqrt(outputs)
-    assumptions = (f"rms norm of the input <= {size:.6g}", f"sums in {accumulator.name}, any order", "no overflow")
-    return upper(value, f"B4 (pointwise layer in {target.name})", assumptions, all_known(w2, wa, norm, bias))
+    assumptions = (f"rms norm of the input <= {size:.6g}", f"sums in {sums_in}, any order", "no overflow")
+    known = all_known(w2, wa, norm, bias) and sums_in.known
+    return upper(value, f"B4 (pointwise layer in {target.name})", assumptions, known)
 
 
 def _channels(name: str, value: int) -> int:

@@ -19,9 +19,17 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from halfwave.errors import InputError
-from halfwave.numerics import Format
+from halfwave.numerics import Accumulation, Format
 from halfwave.theory.bound import read_number
-from halfwave.theory.roundoff import Roundoff, holds, read_format, roundoff_of
+from halfwave.theory.roundoff import (
+    Accumulator,
+    Roundoff,
+    holds,
+    read_accumulation,
+    read_format,
+    roundoff_in,
+    roundoff_of,
+)
 
 TransformName = Literal["gemm", "cast", "fft"]
 
@@ -36,9 +44,10 @@ class Pipeline:
         transform: ``"gemm"``, ``"cast"`` or ``"fft"``.
         cast_every_step: results are cast after every axis and before complex blocks are combined, as native products
             do; False where products are widened to fp32 and only stage results are cast. True covers both.
-        accumulate: the format of sums and of the widened FFT (a stage in a wider format sums in its own).
+        accumulate: what sums run in, a format (to nearest) or an `Accumulation` (what a device does), and the format of
+            the widened FFT; a stage in a wider format sums to nearest in its own.
         scale: ``"fft"`` only: the field is multiplied by it before the forward transform.
-        flush_to_zero: subnormal numbers are treated as zero (bf16 dot-product instructions do).
+        flush_to_zero: matrix products treat subnormal numbers as zero (bf16 dot-product instructions do); FFTs do not.
         inverse_transform: the way back where it is another one (a backend chosen for each format); None: the same.
     """
 
@@ -48,14 +57,15 @@ class Pipeline:
     weights: str | Format = "fp16"
     transform: TransformName = "gemm"
     cast_every_step: bool = True
-    accumulate: str | Format = "fp32"
+    accumulate: Accumulator = "fp32"
     scale: float = 1.0
     flush_to_zero: bool = False
     inverse_transform: TransformName | None = None
 
     def __post_init__(self) -> None:
-        for role in ("forward", "contraction", "inverse", "weights", "accumulate"):
+        for role in ("forward", "contraction", "inverse", "weights"):
             object.__setattr__(self, role, read_format(getattr(self, role)).name)
+        object.__setattr__(self, "accumulate", read_accumulation(self.accumulate))
         for name in (self.transform, self.inverse_transform or self.transform):
             if name not in get_args(TransformName):
                 known = ", ".join(get_args(TransformName))
@@ -76,16 +86,28 @@ class Pipeline:
     def unit(self, format: Format) -> Roundoff:
         return roundoff_of(format, flush_to_zero=self.flush_to_zero)
 
-    def accumulator(self, stage: Format) -> Format:
+    @property
+    def sums(self) -> Accumulation:
+        return read_accumulation(self.accumulate)
+
+    def accumulator(self, stage: Format) -> Accumulation:
         """What sums of a stage run in."""
-        wide = read_format(self.accumulate)
-        return wide if holds(wide, stage) else stage
+        return self.sums if holds(self.sums.format, stage) else Accumulation.to_nearest(stage)
+
+    def sum_unit(self, stage: Format) -> Roundoff:
+        """One rounding there."""
+        return roundoff_in(self.accumulator(stage), flush_to_zero=self.flush_to_zero)
+
+    @property
+    def known(self) -> bool:
+        """Whether its arithmetic is: sums that somebody vouches for, and no FFT of a library, which nobody does."""
+        return self.sums.known and "cast" not in (self.transform, self.inverse_transform or self.transform)
 
     def __str__(self) -> str:
         stages = f"forward {self.forward}, contraction {self.contraction}, inverse {self.inverse}"
         cast = "cast at every step" if self.cast_every_step else "cast at stage ends"
         way = self.transform if self.inverse_transform is None else f"{self.transform}, back {self.inverse_transform}"
-        return f"{way} ({stages}, weights {self.weights}, sums in {self.accumulate}, {cast})"
+        return f"{way} ({stages}, weights {self.weights}, sums in {self.sums.format}, {cast})"
 
 
 @dataclass(frozen=True)
@@ -105,14 +127,19 @@ class ErrorState:
         return ErrorState(alpha * self.norm, error, self.format)
 
 
+def _stays(format: Format, target: Format, flush_to_zero: bool) -> bool:
+    """Does casting change no number?"""
+    return holds(target, format) and not (flush_to_zero and target.smallest_normal > format.smallest_normal)
+
+
 def cast(state: ErrorState, target: Format, chosen: Pipeline, entries: float) -> ErrorState:
     """Round to `target`: u'(N + E), and eta for each of the real `entries` (counted as the norm counts them).
 
-    Exact where the format of the tensor is part of `target`, but for subnormal numbers that are flushed. The
+    Exact where the format of the tensor is part of `target` (a format's own flushed numbers are gone already). The
     accumulator's own rounding of a sum that is then cast is charged where the sum was.
     """
     unit = chosen.unit(target)
-    if state.format is not None and holds(target, state.format):
-        return state.through(1.0, 0.0, unit.per_addition * math.sqrt(entries))
+    if state.format is not None and _stays(state.format, target, chosen.flush_to_zero):
+        return state
     moved = state.through(1.0, unit.relative, unit.absolute * math.sqrt(entries))
     return ErrorState(moved.norm, moved.error, target)

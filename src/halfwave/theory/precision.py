@@ -12,11 +12,21 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from halfwave.errors import InputError
-from halfwave.numerics import FORMATS, Format
-from halfwave.theory.bound import Bound, Number, all_known, read_number, upper
+from halfwave.numerics import FORMATS, Accumulation, Format
+from halfwave.theory.bound import Bound, Number, all_known, outward_up, read_number, upper
+from halfwave.theory.growth import Growth
 from halfwave.theory.lattice import Integers, read_grid
-from halfwave.theory.overflow import fft_growth, fft_peak
-from halfwave.theory.roundoff import Roundoff, holds, read_format, roundoff_of
+from halfwave.theory.overflow import fft_growth, fft_losses, fft_peak
+from halfwave.theory.roundoff import (
+    Accumulator,
+    Roundoff,
+    holds,
+    read_accumulation,
+    read_format,
+    roundoff_in,
+    roundoff_of,
+    sum_growth,
+)
 
 AlgorithmName = Literal["inputs", "gemm", "fft"]
 
@@ -27,15 +37,15 @@ class Algorithm:
 
     Attributes:
         name: ``"inputs"``, ``"gemm"`` or ``"fft"``.
-        accumulate: gemm only: the accumulator's format (rounding to nearest), or its unit roundoff as a number where
-            the rounding is of another kind (tensor cores truncate) and the exponent range is that of fp32.
+        accumulate: gemm only: the accumulator's format (rounding to nearest), an `Accumulation` (what a device does),
+            or a unit roundoff where the rounding is of another kind and the exponent range is that of fp32.
         scale: v is multiplied by it before rounding, and the result divided by it, both exactly (a power of two).
         products_rounded: gemm only: each product is rounded to the format before it is added.
         output_cast: gemm only: the mean is rounded to the format.
     """
 
     name: AlgorithmName = "inputs"
-    accumulate: str | Format | float = "fp32"
+    accumulate: Accumulator = "fp32"
     scale: float = 1.0
     products_rounded: bool = False
     output_cast: bool = False
@@ -47,10 +57,11 @@ class Algorithm:
         options = self.products_rounded or self.output_cast or self.accumulate not in ("fp32", FORMATS["fp32"])
         if options and self.name != "gemm":
             raise InputError(f"accumulate, products_rounded and output_cast belong to 'gemm', not to {self.name!r}")
-        if isinstance(self.accumulate, (str, Format)):
-            read_format(self.accumulate)
-        else:
-            read_number("accumulate (a unit roundoff)", self.accumulate)
+        read_accumulation(self.accumulate)
+
+    @property
+    def sums(self) -> Accumulation:
+        return read_accumulation(self.accumulate)
 
 
 def read_algorithm(algorithm: str | Algorithm) -> Algorithm:
@@ -64,7 +75,7 @@ def bound_precision(
     sup: Number | None = None,
     mean: Number | None = None,
     algorithm: AlgorithmName = "inputs",
-    accumulate: str | Format | float = "fp32",
+    accumulate: Accumulator = "fp32",
     scale: float = 1.0,
     products_rounded: bool = False,
     output_cast: bool = False,
@@ -74,7 +85,8 @@ def bound_precision(
     - inputs: a = (1+u')(1+mu), b = eta (1+mu);
     - gemm: then rounded products (a(1+u'), b(1+u') + sqrt2 eta), n-1 additions in any order (both times
       1 + (n-1) u_acc) and the output cast (as the products);
-    - fft: a = (1+u')G, b = (1 + 2 sqrt2) eta G, G = (1+u')^log2(n) [(1+mu)(1+rho)]^(sum_k max(log2 m_k - 2, 0)).
+    - fft: a = (1+u')G, b = (1 + c) eta G, G = (1+u')^log2(n) [(1+mu)(1+rho)]^(sum_k max(log2 m_k - 2, 0)), c the
+      losses of the butterflies, below 1/sqrt2 (`fft_losses`).
 
     b is divided by `scale`. `grid`: an int is one axis; a sequence gives the sides. The value is inf where the data
     may overflow. Limits: fft needs powers of two; options are those of `Algorithm`.
@@ -94,11 +106,12 @@ def bound_precision(
     else:
         relative, absolute = _products(target, chosen, points)
         fits = _fits(target, chosen, points, peak, average, relative, absolute)
-    known = all_known(sup, mean)
+    known = all_known(sup, mean) and (chosen.name != "gemm" or chosen.sums.known)
     assumptions = _assumptions(target, chosen, sup, mean)
     if fits or (sup is None and chosen.name != "fft"):
         extra = () if fits else (f"no |v| exceeds {target.largest / scale:.6g}",)
-        return upper(average * (relative - 1.0) + absolute / scale, _THEOREMS[chosen.name], assumptions + extra, known)
+        value = average * relative.excess + absolute / scale
+        return upper(value, _THEOREMS[chosen.name], assumptions + extra, known)
     theorem = f"{_THEOREMS[chosen.name]}; {target.name} may overflow: prescale"
     return upper(math.inf, theorem, assumptions, known)
 
@@ -110,11 +123,11 @@ _THEOREMS = {
 }
 
 
-def _products(target: Format, chosen: Algorithm, points: int) -> tuple[float, float]:
+def _products(target: Format, chosen: Algorithm, points: int) -> tuple[Growth, float]:
     """(a, b) for rounded inputs and, for gemm, what follows them."""
     unit = roundoff_of(target)
-    mu = unit.unit_error()
-    a, b = (1.0 + unit.relative) * (1.0 + mu), unit.absolute * (1.0 + mu)
+    mode = Growth(unit.unit_error())
+    a, b = unit.growth * mode, unit.absolute * mode.factor
     if chosen.name == "inputs":
         return a, b
     if chosen.products_rounded:
@@ -123,56 +136,42 @@ def _products(target: Format, chosen: Algorithm, points: int) -> tuple[float, fl
     return _rounded(a, b, unit) if chosen.output_cast else (a, b)
 
 
-def _rounded(a: float, b: float, unit: Roundoff) -> tuple[float, float]:
+def _rounded(a: Growth, b: float, unit: Roundoff) -> tuple[Growth, float]:
     """A complex number rounded part by part: relative u', absolute sqrt2 eta."""
-    return a * (1.0 + unit.relative), b * (1.0 + unit.relative) + math.sqrt(2.0) * unit.absolute
+    return a * unit.growth, b * unit.growth.factor + math.sqrt(2.0) * unit.absolute
 
 
-def _accumulated(a: float, b: float, target: Format, chosen: Algorithm, points: int) -> tuple[float, float]:
-    accumulator, growth = read_accumulator(chosen.accumulate, points - 1)
+def _accumulated(a: Growth, b: float, target: Format, chosen: Algorithm, points: int) -> tuple[Growth, float]:
+    sums = chosen.sums
     if chosen.products_rounded:
-        exact = holds(accumulator, target)
+        exact = holds(sums.format, target)
     else:
         # Products have 2p bits and reach down to the square of the smallest subnormal.
-        exact = 2 * target.precision <= accumulator.precision
-        exact = exact and target.smallest_subnormal**2 >= accumulator.smallest_subnormal
-        exact = exact and isinstance(chosen.accumulate, (str, Format))
-    if not exact:
-        a, b = _rounded(a, b, roundoff_of(accumulator))
-        if not isinstance(chosen.accumulate, (str, Format)):
-            a, b = a * (1.0 + chosen.accumulate), b * (1.0 + chosen.accumulate)
-    return a * growth, b * growth
+        exact = sums.nearest and 2 * target.precision <= sums.format.precision
+        exact = exact and target.smallest_subnormal**2 >= sums.format.smallest_subnormal
+    # A sum is flushed at most once for each product, and a product that is flushed leaves no sum to flush.
+    if not exact or sums.flushes:
+        a, b = _rounded(a, b, roundoff_in(sums))
+    growth = sum_growth(sums, points - 1)
+    return a * growth, b * growth.factor
 
 
-def read_accumulator(accumulate: str | Format | float, additions: int) -> tuple[Format, float]:
-    """The accumulator's format and the growth of error by `additions` sums in any order.
-
-    Rounding to nearest: 1 + k u without higher orders (Jeannerod and Rump 2013); another rounding: (1+u)^k, in the
-    exponent range of fp32.
-    """
-    if isinstance(accumulate, (str, Format)):
-        accumulator = read_format(accumulate)
-        return accumulator, 1.0 + additions * accumulator.unit_roundoff
-    return FORMATS["fp32"], math.exp(min(700.0, additions * math.log1p(accumulate)))
-
-
-def _fft(unit: Roundoff, sides: tuple[int, ...]) -> tuple[float, float]:
+def _fft(unit: Roundoff, sides: tuple[int, ...]) -> tuple[Growth, float]:
     growth = fft_growth(unit, sides)
-    return (1.0 + unit.relative) * growth, (1.0 + 2.0 * math.sqrt(2.0)) * unit.absolute * growth
+    return unit.growth * growth, (1.0 + fft_losses(sides)) * unit.absolute * growth.factor
 
 
 def _fits(
-    target: Format, chosen: Algorithm, points: int, peak: float, average: float, relative: float, absolute: float
+    target: Format, chosen: Algorithm, points: int, peak: float, average: float, relative: Growth, absolute: float
 ) -> bool:
     """No input, no sum and no output leaves its format."""
     if chosen.scale * peak > target.largest:
         return False
     if chosen.name == "inputs":
         return True
-    mean = chosen.scale * average * relative + absolute
-    accumulator, _ = read_accumulator(chosen.accumulate, points)
-    product = chosen.scale * peak * relative + absolute
-    sums = points * mean <= accumulator.largest
+    mean = outward_up(chosen.scale * average * relative.factor + absolute)
+    product = outward_up(chosen.scale * peak * relative.factor + absolute)
+    sums = points * mean <= chosen.sums.format.largest
     return sums and (not chosen.products_rounded or product <= target.largest) and mean <= target.largest
 
 
@@ -182,7 +181,7 @@ def _assumptions(target: Format, chosen: Algorithm, sup: Number | None, mean: Nu
         texts.append(f"mean of |v| on the grid <= {float(mean):.6g}")
     texts.append(f"{target.name} rounds to nearest with gradual underflow")
     if chosen.name == "gemm":
-        texts.append(f"sums accumulate with {chosen.accumulate}, in any order")
+        texts.append(f"sums accumulate in {chosen.sums}, in any order")
     if chosen.name == "fft":
         texts.append("radix-2 butterflies axis by axis, twiddle factors rounded from exact ones, sum divided by n")
     return tuple(texts)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfwave.errors import InputError
-from halfwave.theory.bound import Bound, Number, all_known, read_number, upper
+from halfwave.theory.bound import Bound, Number, all_known, outward_down, read_number, upper
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ class PrecisionSystem:
 
     def error(self, size: float) -> float:
         """The largest |q(x) - x| over |x| <= size: max(delta size, min(size, eta), size - a_max)."""
-        return max(self.relative * size, min(size, self.absolute), size - self.largest)
+        # a_max is off by up to 1e-13 of itself, which the difference would inherit: taken from below.
+        return max(self.relative * size, min(size, self.absolute), size - outward_down(self.largest))
 
     def mode_error(self) -> float:
         """The largest |q(phi) - phi| over |phi| = 1.

@@ -2,16 +2,19 @@
 
 Round to nearest: |fl(x) - x| <= u'|x| where x is normal (u' = u/(1+u), a little below u) and <= eta = half the smallest
 subnormal below, so <= u'|x| + eta always, while |x| <= the largest number. Sums of two numbers of a format never lose
-anything to underflow (their result is on the subnormal grid already); products and casts do.
+anything to underflow (their result is on the subnormal grid already) unless subnormal results are flushed; products and
+casts do.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from halfwave.errors import InputError
-from halfwave.numerics import FORMATS, Format, get_format
+from halfwave.numerics import FORMATS, Accumulation, Format, get_format
+from halfwave.theory.bound import read_number
+from halfwave.theory.growth import Growth
 
 
 @dataclass(frozen=True)
@@ -21,15 +24,20 @@ class Roundoff:
     Attributes:
         relative: u', the relative error of one rounding.
         absolute: eta, the absolute error of one rounding in the underflow range.
-        per_addition: what a sum adds to that: 0, or eta where subnormal results are flushed to zero.
+        flushed: what a sum loses there: 0, or eta where subnormal results are flushed to zero.
         smallest_normal, largest: the range in which `relative` holds.
     """
 
     relative: float
     absolute: float
-    per_addition: float
+    flushed: float
     smallest_normal: float
     largest: float
+
+    @property
+    def growth(self) -> Growth:
+        """1 + u'."""
+        return Growth(self.relative)
 
     def unit_error(self, scale: float = 1.0) -> float:
         """mu: the largest |q(phi)/scale - phi| over |phi| = 1 stored as phi*scale, real and imaginary part rounded.
@@ -62,14 +70,42 @@ def read_format(format: str | Format) -> Format:
 def roundoff_of(format: Format, *, flush_to_zero: bool = False) -> Roundoff:
     """The constants of a format; with `flush_to_zero` results below the smallest normal number become 0."""
     u = format.unit_roundoff
-    absolute = format.smallest_normal if flush_to_zero else format.smallest_subnormal / 2.0
+    # Half the smallest subnormal number of fp64 is no number of float64: rounded up.
+    absolute = format.smallest_normal if flush_to_zero else max(format.smallest_subnormal / 2.0, math.ulp(0.0))
     return Roundoff(
         relative=u / (1.0 + u),
         absolute=absolute,
-        per_addition=absolute if flush_to_zero else 0.0,
+        flushed=absolute if flush_to_zero else 0.0,
         smallest_normal=format.smallest_normal,
         largest=format.largest,
     )
+
+
+Accumulator = str | Format | float | Accumulation
+"""What a bound accepts as an accumulator: a format means rounding to nearest in it; a number is the unit of another
+rounding in the range of fp32."""
+
+
+def read_accumulation(accumulate: Accumulator) -> Accumulation:
+    """The accumulation behind a name, a format or a unit."""
+    if isinstance(accumulate, Accumulation):
+        return accumulate
+    if isinstance(accumulate, (str, Format)):
+        return Accumulation.to_nearest(read_format(accumulate))
+    return Accumulation(FORMATS["fp32"], read_number("accumulate (a unit roundoff)", accumulate), nearest=False)
+
+
+def roundoff_in(sums: Accumulation, *, flush_to_zero: bool = False) -> Roundoff:
+    """The constants of one rounding in an accumulator; not to nearest, a whole subnormal number may be lost."""
+    unit = roundoff_of(sums.format, flush_to_zero=flush_to_zero or sums.flushes)
+    if sums.nearest:
+        return unit
+    return replace(unit, relative=sums.unit, absolute=max(unit.absolute, sums.format.smallest_subnormal))
+
+
+def sum_growth(sums: Accumulation, additions: int) -> Growth:
+    """k sums in any order: to nearest 1 + k u without higher orders (Jeannerod and Rump 2013), else (1+u)^k."""
+    return Growth(additions * sums.unit) if sums.nearest else Growth(sums.unit) ** additions
 
 
 def holds(outer: Format, inner: Format) -> bool:

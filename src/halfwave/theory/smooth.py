@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import zeta
 
 from halfwave.theory.lattice import Axis, Lattice
@@ -30,7 +31,8 @@ def derivative_bounds(
     for order, bounds in derivatives.items():
         total = 0.0
         for axis, size in zip(lattice.axes, bounds, strict=True):
-            total += size * (2.0 * math.pi * axis.side) ** -order * alias_sum(axis, order)
+            # The root of V first: V may be large and the power of the side small, beyond float64 each.
+            total += (size ** (1.0 / order) / (2.0 * math.pi * axis.side)) ** order * alias_sum(axis, order)
             if axis.aliased:
                 total += reach
         yield f"T4 (periodic, {order} derivatives)", total
@@ -53,25 +55,29 @@ def sobolev_bound(lattice: Lattice, s: float, seminorm: float, reach: float) -> 
     Where one of the aliases w + m l is 0 the seminorm does not see it: it is left out, and `reach` >= |mean v| added.
     """
     mean = reach if lattice.resonant and not lattice.zero else 0.0
-    return seminorm * sobolev_factor(lattice, s) + mean
+    shortest, total = sobolev_sum(lattice, s)
+    # The root of the seminorm first: the seminorm may be large and the power of the length small, beyond float64 each.
+    return (seminorm ** (1.0 / s) / (2.0 * math.pi * shortest)) ** s * math.sqrt(total) + mean
 
 
 @lru_cache(maxsize=256)
-def sobolev_factor(lattice: Lattice, s: float) -> float:
-    """(sum_{l != 0, w + m l != 0} |2 pi (w + m l)|^(-2s))^(1/2).
+def sobolev_sum(lattice: Lattice, s: float) -> tuple[float, float]:
+    """A length q0 and the sum over l != 0, w + m l != 0 of (|w + m l|/q0)^(-2s): a number of ordinary size.
 
     Limits: s > d/2. Near d/2 the sum converges slowly and the bound on its tail makes the result larger.
     """
     if lattice.dimension == 1:
         axis = lattice.axes[0]
-        return (2.0 * math.pi * axis.side) ** -s * math.sqrt(alias_sum(axis, 2.0 * s))
+        return float(axis.side), alias_sum(axis, 2.0 * s)
     reach = _REACH.get(lattice.dimension, 4) + max(math.ceil(abs(axis.t)) for axis in lattice.axes)
-    near = _near_sum(lattice, s, reach)
-    return (2.0 * math.pi) ** -s * math.sqrt(near + _tail_bound(lattice, s, reach))
+    squares = _near_squares(lattice, reach)
+    least = float(squares.min())
+    near = float(np.sum((squares / least) ** -s))
+    return math.sqrt(least), near + _tail_bound(lattice, s, reach, math.sqrt(least))
 
 
-def _near_sum(lattice: Lattice, s: float, reach: int) -> float:
-    """The terms with max|l_k| <= reach, l != 0."""
+def _near_squares(lattice: Lattice, reach: int) -> NDArray[np.float64]:
+    """|w + m l|^2 for max|l_k| <= reach; inf where l or w + m l is 0."""
     offsets = np.arange(-reach, reach + 1, dtype=np.float64)
     squares = np.zeros((1,) * lattice.dimension)
     for position, axis in enumerate(lattice.axes):
@@ -80,11 +86,11 @@ def _near_sum(lattice: Lattice, s: float, reach: int) -> float:
         squares = squares + ((axis.frequency + axis.side * offsets) ** 2).reshape(shape)
     squares[(reach,) * lattice.dimension] = np.inf
     squares[squares == 0] = np.inf
-    return float(np.sum(squares**-s))
+    return squares
 
 
-def _tail_bound(lattice: Lattice, s: float, reach: int) -> float:
-    """The terms with r = max|l_k| > reach: at most 2d(2r+1)^(d-1) of them, each at most (m (r - t))^(-2s).
+def _tail_bound(lattice: Lattice, s: float, reach: int, shortest: float) -> float:
+    """The terms with r = max|l_k| > reach: at most 2d(2r+1)^(d-1) of them, each at most (m (r - t)/q0)^(-2s).
 
     m is the shortest side and t the largest |t_k|; 2r + 1 = 2(r - t) + (2t + 1) turns the sum over r into Hurwitz
     zeta functions.
@@ -95,5 +101,12 @@ def _tail_bound(lattice: Lattice, s: float, reach: int) -> float:
     total = 0.0
     for power in range(d):
         coefficient = math.comb(d - 1, power) * 2.0**power * (2.0 * t + 1.0) ** (d - 1 - power)
-        total += coefficient * float(zeta(2.0 * s - power, start))
-    return 2.0 * d * m ** (-2.0 * s) * total
+        logarithm = 2.0 * s * math.log(shortest / m) + _log_zeta(2.0 * s - power, start)
+        total += coefficient * (math.exp(logarithm) if logarithm < 700.0 else math.inf)
+    return 2.0 * d * total
+
+
+def _log_zeta(power: float, start: float) -> float:
+    """log zeta(power, start), or where that is beyond float64 a bound: start^-p + start^(1-p)/(p-1)."""
+    value = float(zeta(power, start))
+    return math.log(value) if value > 0.0 else math.log1p(start / (power - 1.0)) - power * math.log(start)

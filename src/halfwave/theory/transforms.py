@@ -3,22 +3,25 @@
 Matrix product along one axis with m points and K kept modes, exact norm 1: the rounded matrix adds delta = the norm of
 its rounding errors (`dft_matrix`); T products and additions in the accumulator add T u_acc sum|entry||x| to each real
 part, at most T u_acc (1+mu) sqrt(K) in norm, sqrt2 times that where both parts are sums over both parts.
-FFT in a format: relative G - 1; its butterflies lose at most 2 eta sqrt(n) to underflow at each stage, which the later
-stages multiply by sqrt2 each: 2 (1+sqrt2) eta G on means, sqrt(n) times that in an unnormalised inverse.
+FFT in a format: relative G - 1; the butterflies of a stage that multiplies lose at most 2 sqrt2 eta sqrt(n) to
+underflow, which each later stage multiplies by sqrt2: at most (2+sqrt2) eta G on means where the first two stages do
+not multiply, 2 (2+sqrt2) eta G where all do, and sqrt(n) times that in an unnormalised inverse.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import torch
 
-from halfwave.numerics import FORMATS, Format, round_to
+from halfwave.numerics import Format, round_to
 from halfwave.theory.dft_matrix import matrix_error
-from halfwave.theory.overflow import fft_growth
+from halfwave.theory.growth import Growth
+from halfwave.theory.overflow import fft_growth, fft_losses
 from halfwave.theory.pipeline import ErrorState, Pipeline, cast
-from halfwave.theory.roundoff import Roundoff, read_format
+from halfwave.theory.roundoff import Roundoff, read_format, roundoff_of, sum_growth
 
 ROOT2 = math.sqrt(2.0)
 
@@ -85,19 +88,21 @@ def inverse_transform(
 def _product(state: ErrorState, chosen: Pipeline, target: Format, step: TransformStep) -> ErrorState:
     """One axis. Three roundings more than the additions: of inexact products, and of a scale that multiplies the
     rounded entries in the accumulator (1/m itself, and the product)."""
-    accumulator = chosen.accumulator(target)
-    unit, wide = chosen.unit(target), chosen.unit(accumulator)
+    sums_in = chosen.accumulator(target)
+    unit, wide = chosen.unit(target), chosen.sum_unit(target)
     delta = matrix_error(step.side, step.kept, target, unit, step.scales)
     entry = 1.0 + max(unit.unit_error(scale) for scale in step.scales)
-    sums = step.parts * (step.terms + 2) * accumulator.unit_roundoff * entry * math.sqrt(step.kept)
-    lost = step.terms * (wide.absolute + wide.per_addition) * math.sqrt(step.entries)
+    growth = sum_growth(sums_in, step.terms) * Growth(sums_in.unit) ** 2
+    sums = step.parts * growth.excess * entry * math.sqrt(step.kept)
+    # A product that underflows, or a sum that is flushed, not both: a zero added leaves the sum as it is.
+    lost = step.terms * wide.absolute * math.sqrt(step.entries)
     return ErrorState(state.norm, state.error, None).through(1.0, delta + sums, lost)
 
 
 def _settle(state: ErrorState, chosen: Pipeline, target: Format, entries: int, end: bool) -> ErrorState:
     """The result of one axis: cast to the stage's format, or kept in the accumulator's between axes."""
     kept_wide = not (end or chosen.cast_every_step)
-    return cast(state, chosen.accumulator(target) if kept_wide else target, chosen, entries)
+    return cast(state, chosen.accumulator(target).format if kept_wide else target, chosen, entries)
 
 
 def _forward_fft(
@@ -125,27 +130,29 @@ def _inverse_fft(
 def _fft(
     state: ErrorState, chosen: Pipeline, target: Format, grid: tuple[int, ...], channels: int, underflow: float
 ) -> ErrorState:
-    inside = target if chosen.transform == "fft" else chosen.accumulator(target)
-    unit = chosen.unit(inside)
-    growth = fft_growth(unit, grid) if chosen.transform == "fft" else library_growth(unit, grid)
-    # Flushed sums: sqrt(n) eta inside the products of a stage and sqrt(2n) eta after them, against 2 sqrt(n) eta.
-    losses = unit.absolute + 1.5 * unit.per_addition
-    lost = 2.0 * (1.0 + ROOT2) * losses * growth * math.sqrt(channels) * underflow
-    return ErrorState(state.norm, state.error, None).through(1.0, growth - 1.0, lost)
+    if chosen.transform == "fft":
+        unit = roundoff_of(target)
+        growth, losses = fft_growth(unit, grid), fft_losses(grid, ROOT2)
+    else:
+        unit = roundoff_of(chosen.accumulator(target).format)
+        growth, losses = library_growth(unit, grid), 2.0 * (2.0 + ROOT2)
+    lost = losses * unit.absolute * growth.factor * math.sqrt(channels) * underflow
+    return ErrorState(state.norm, state.error, None).through(1.0, growth.excess, lost)
 
 
-def library_growth(unit: Roundoff, grid: tuple[int, ...]) -> float:
-    """G of a library's FFT, whose algorithm is unknown: a twiddle product in every stage, and for sides that are not
-    powers of two three transforms of four times the length (Bluestein's algorithm)."""
+def library_growth(unit: Roundoff, grid: tuple[int, ...]) -> Growth:
+    """G of a library's FFT, an estimate, as its algorithm is not known: a twiddle product in every stage of radix 2,
+    and for sides that are not powers of two three transforms of four times the length, as in Bluestein's algorithm.
+    (The latter's worst case is larger: docs/theory.md.)"""
     stages = 0
     for side in grid:
         power = side & (side - 1) == 0
         stages += side.bit_length() - 1 if power else 3 * (side.bit_length() + 2)
-    step = (1.0 + unit.relative) * (1.0 + unit.unit_error()) * (1.0 + unit.product_error())
+    step = unit.growth * Growth(unit.unit_error()) * Growth(unit.product_error())
     return step**stages
 
 
 def _reciprocal_error(points: int, target: Format) -> float:
-    """|q(1/N) N - 1|: large where 1/N is subnormal."""
+    """|q(1/N) N - 1|: large where 1/N is subnormal. A difference of nearly equal numbers, so in fractions."""
     rounded = float(round_to(torch.tensor(1.0 / points, dtype=torch.float64), target))
-    return abs(rounded * points - 1.0) + (2.0**-52 if target is FORMATS["fp64"] else 0.0)
+    return float(abs(Fraction(rounded) * points - 1))

@@ -10,8 +10,8 @@ from halfwave.training.from_run import find_model_file, initial_model, is_run, r
 from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
 from halfwave.training.nonfinite import NonFiniteError
 from halfwave.training.operator import Operator
-from halfwave.training.problem import AnyDataset, build_operator, open_data
 from halfwave.training.parting import Parting, compare_precisions
+from halfwave.training.problem import AnyDataset, build_operator, open_data
 from halfwave.training.recipe_step import build_recipe_step
 from halfwave.training.records import RunResult, read_metrics
 from halfwave.training.rollout import RolloutResult, evaluate_rollout, roll_out, start_of, stepper_of

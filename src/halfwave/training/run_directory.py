@@ -30,9 +30,9 @@ _BLOCKS = 256
 
 
 @contextlib.contextmanager
-def claimed(run_dir: Path) -> Iterator[None]:
-    """Hold a run directory for this process; InputError if another one trains there. The system frees it at a kill."""
-    taken = f"another process is training in {run_dir}: wait for it or use another directory"
+def claimed(run_dir: Path, work: str = "training") -> Iterator[None]:
+    """Hold a run directory for this process and its `work`; InputError if another holds it. A kill frees it."""
+    taken = f"another process is {work} in {run_dir}: wait for it or use another directory"
     with locked(make_directory(run_dir / "state") / "lock", taken):
         for folder in (run_dir, run_dir / "state"):
             remove_leftovers(folder)
