@@ -10,6 +10,7 @@ from torch import nn
 from tyro.conf import Positional
 
 from halfwave.commands.common import ReadingOptions, log_console, results_console
+from halfwave.commands.rollout import open_trajectories, remarks, rolled_out, rollout_table
 from halfwave.data import PointDataset, open_any
 from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
@@ -44,6 +45,8 @@ class Evaluate(ReadingOptions):
     """Points a side: a coarser grid than the file's."""
     precision: str | None = None
     """Evaluate under another policy: full, amp, half, mixed, double."""
+    rollout: int | None = None
+    """Of a model that steps in time: roll out so many steps and give the error over time (`halfwave rollout`)."""
     batch_size: int = 8
     """Samples at a time."""
     json: bool = False
@@ -58,6 +61,9 @@ class Evaluate(ReadingOptions):
         model = load(find_model_file(self.run_path))
         if self.precision is not None:
             set_precision(model, Policy.named(self.precision))
+        if self.rollout is not None:
+            self._roll_out(model, self.rollout)
+            return
         dataset = self._open(model)
         if not self.json:
             log_console().print(dataset.understood(), soft_wrap=True)
@@ -68,6 +74,20 @@ class Evaluate(ReadingOptions):
         self._print({**known, **errors, "domain": dataset.placement.to_dict()})
         if not self.json:
             self._remark(dataset, int(errors["zero_targets"] or 0))
+
+    def _roll_out(self, model: nn.Module, steps: int) -> None:
+        if self.subsample is not None or self.resolution is not None:
+            raise UsageError("--rollout is on the grid of the data: leave --subsample and --resolution out")
+        source, window, dataset = open_trajectories(model, self.run_path, self.data, self)
+        result = rolled_out(model, source, window, dataset, steps, self.batch_size)
+        if self.json:
+            print(json.dumps({"data": str(dataset.path), "samples": source.count, **result.to_dict()}))
+            return
+        log_console().print(dataset.understood(), soft_wrap=True)
+        console = results_console()
+        console.print(rollout_table(result, str(dataset.path)))
+        for line in remarks(result, None):
+            console.print(line, soft_wrap=True)
 
     def _open(self, model: nn.Module) -> AnyDataset:
         """The file given, or the run's own data, read as in the run unless another grid is asked for."""
@@ -132,7 +152,7 @@ class Evaluate(ReadingOptions):
 def check_fits(model: object, channels: int, axes: int, path: Path) -> None:
     """InputError when a file's channels or axes are not those of the model."""
     bare = getattr(model, "model", model)
-    expected = (getattr(bare, "in_channels", channels), getattr(bare, "n_dim", axes))
+    expected = (getattr(bare, "in_channels", None) or channels, getattr(bare, "n_dim", None) or axes)
     if (channels, axes) != expected:
         raise InputError(
             f"{path} has {channels} channels on {axes} grid axes; the model takes {expected[0]} on {expected[1]}"
