@@ -27,7 +27,7 @@ class GivenData:
     """One way in for what is not a file.
 
     (x, y) or {"x": .., "y": ..} of arrays or tensors; a `Dataset` whose items are such pairs, one sample each;
-    {"train": .., "test": ..} of either; {"trajectory": states N x steps x C x grid}.
+    {"trajectory": states N x steps x C x grid}; {"train": .., "test": ..} of any of these.
     """
 
     def __init__(self, value: Any) -> None:
@@ -51,13 +51,12 @@ class GivenData:
     def find(self, options: ReadOptions) -> Found:
         """As a reader finds the pairs of a file."""
         metadata = {"format": "given by the program"}
-        if "trajectory" in self.parts:
-            states = MemoryStates(_array(self.parts["trajectory"], "trajectory"))
-            if not 4 <= len(states.shape) <= 6:
-                raise InputError(f"a trajectory of shape {states.shape}; N x steps x C x grid is expected")
-            found = Trajectories(states)
-            pairs = StatePairs(found, options.steps)
-            return Found({"samples": pairs}, {**metadata, "steps": list(options.steps)}, None, {"samples": found})
+        if all(isinstance(part, dict) for part in self.parts.values()):
+            found = {name: _trajectories(part["trajectory"]) for name, part in self.parts.items()}
+            pairs: dict[str, PairSource] = {name: StatePairs(part, options.steps) for name, part in found.items()}
+            return Found(pairs, {**metadata, "steps": list(options.steps)}, None, found)
+        if any(isinstance(part, dict) for part in self.parts.values()):
+            raise InputError(f"data is {self}; trajectories and pairs do not go together")
         rule = options.channel_rule
         return Found({name: _source(part, rule, name) for name, part in self.parts.items()}, metadata)
 
@@ -101,15 +100,14 @@ class HeldArray:
 
 
 def _parts(value: Any) -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        if set(value) == set(SPLITS):
-            return {split: _pair_or_dataset(value[split]) for split in SPLITS}
-        if set(value) == {"trajectory"}:
-            return {"trajectory": value["trajectory"]}
+    if isinstance(value, Mapping) and set(value) == set(SPLITS):
+        return {split: _pair_or_dataset(value[split]) for split in SPLITS}
     return {"samples": _pair_or_dataset(value)}
 
 
 def _pair_or_dataset(value: Any) -> Any:
+    if isinstance(value, Mapping) and set(value) == {"trajectory"}:
+        return dict(value)
     if isinstance(value, Mapping) and set(value) == {"x", "y"}:
         return (value["x"], value["y"])
     if isinstance(value, tuple | list) and len(value) == 2:
@@ -119,6 +117,13 @@ def _pair_or_dataset(value: Any) -> Any:
     if not hasattr(value, "__len__") or not len(value):
         raise InputError(f"data is {described(value)} without samples or without a length")
     return value
+
+
+def _trajectories(value: Any) -> Trajectories:
+    states = MemoryStates(_array(value, "trajectory"))
+    if not 4 <= len(states.shape) <= 6:
+        raise InputError(f"a trajectory is {described(value)}; N x steps x C x grid is expected")
+    return Trajectories(states)
 
 
 def _source(part: Any, rule: ChannelRule, name: str) -> PairSource:
@@ -154,11 +159,13 @@ def _array(value: Any, name: str) -> np.ndarray:
 def _content(part: Any) -> list[np.ndarray]:
     if isinstance(part, tuple):
         return [_array(array, "data") for array in part]
+    if isinstance(part, dict):
+        return [_array(part["trajectory"], "data")]
     if isinstance(part, TorchDataset):
         count = len(part)  # type: ignore[arg-type]
         looked_at = sorted({0, count // 2, count - 1})
         return [np.array([count]), *(_array(v, "data") for i in looked_at for v in _item(part, i))]
-    return [_array(part, "data")]
+    raise AssertionError("a part is a pair, a Dataset or a trajectory")
 
 
 def _described(part: Any) -> str:

@@ -35,6 +35,7 @@ NAMES = (
     "half-weights",
     "gemm-stability",
     "peer",
+    "apebench",
 )
 EXPERIMENTS = {name: f"halfwave.experiments.{name.replace('-', '_')}" for name in NAMES}
 """Name to module; a module is imported when its experiment is asked for, and holds it as EXPERIMENT."""
