@@ -90,7 +90,7 @@ def _fit_states(windows: Windows) -> tuple[Normalizer, tuple[float, ...]]:
     trajectories = range(windows.source.count)
 
     def read(index: int) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(states.read(index, slice(None)), dtype=np.float32))
+        return torch.from_numpy(np.array(states.read(index, slice(None)), dtype=np.float32))
 
     stride = windows.window.stride
     state = Normalizer.fit(read(index) for index in trajectories)
