@@ -68,6 +68,13 @@ def test_strides_limits_and_what_cannot_be(tmp_path, heat):
             hw.train(data=heat, run_dir=tmp_path / "run", **{**FEW, **change})
 
 
+@pytest.mark.parametrize("change", [{"augment": ("translations",)}, {"mesh": "grid=2"}, {"data": "live:darcy"}])
+def test_what_does_not_go_with_a_horizon_is_said_before_anything_starts(tmp_path, heat, change):
+    with pytest.raises(InputError, match=r"augment does not work|horizon does not work|horizon is for files"):
+        hw.train(**{"data": heat, "run_dir": tmp_path / "run", "horizon": 2, **FEW, **change})
+    assert not (tmp_path / "run").exists()
+
+
 def test_every_file_in_time_gives_its_states(tmp_path):
     u = np.random.default_rng(0).standard_normal((5, 4, 12)).astype(np.float32)
     with h5py.File(tmp_path / "pdebench.h5", "w") as file:

@@ -13,6 +13,7 @@ from halfwave.certificates import PrecisionPlan, auto_precision
 from halfwave.commands.common import ReadingOptions, log_console, results_console
 from halfwave.data import Dataset, open_any
 from halfwave.errors import InputError, UsageError
+from halfwave.models import Unrolled
 from halfwave.planner import parse_bytes
 from halfwave.training import AnyDataset, CloudSamples, Operator, find_model_file, load, open_data, read_config
 
@@ -44,6 +45,8 @@ class AutoPlan:
 
     def _make(self) -> PrecisionPlan:
         model = load(find_model_file(self.run_path))
+        if isinstance(getattr(model, "model", model), Unrolled):
+            raise InputError(f"--auto plans models of one step: {self.run_path} was trained over steps in time")
         core, data = _planned_from(model, self._open(model))
         return auto_precision(
             core,

@@ -176,6 +176,8 @@ def open_data(config: TrainConfig) -> AnyDataset:
     for name in ("test_data", "subsample", "steps", "domain"):
         if getattr(config, name) != TrainConfig.model_fields[name].default:
             raise InputError(f"{name} is for files: {config.data} is made while training")
+    if config.window is not None:
+        raise InputError(f"horizon is for files of trajectories: {config.data} makes pairs while training")
     generator = build_generator(config.data.removeprefix(LIVE), resolution=config.resolution)
     if not generator.domain.has_grid:
         raise InputError(f"live data are fields on a grid: {generator.name} makes point clouds, write them to a file")
