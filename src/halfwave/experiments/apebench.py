@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from halfwave.experiments.claims import Part
 from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.experiments.methods import mean, select
+from halfwave.measure import seconds_of
 from halfwave.report import Comparison, Exhibit, Line, Outcome
 from halfwave.training import load, roll_out, train
 
@@ -82,35 +83,34 @@ def _train_ours(scenario: Any, contest: Contest) -> Scored:
     states, truth = trajectories(scenario)
     size, modes = contest.size, [2 * _MODES] * (contest.dims - 1) + [2 * _MODES - 2]
     updates = -(-size.train[0] * size.train[1] // size.batch)
+    contested = partial(
+        train,
+        data={"train": {"trajectory": states}, "test": {"trajectory": truth}},
+        quiet=True,
+        model="FNO",
+        arguments={
+            "n_modes": modes,
+            "hidden_channels": _WIDTH,
+            "n_layers": _BLOCKS,
+            "use_channel_mlp": False,
+            "lifting_channel_ratio": 0,
+            "projection_channel_ratio": 0,
+            "positional_embedding": None,
+        },
+        horizon=1,
+        domain="torus",
+        epochs=max(1, size.updates // updates),
+        evaluate_every=max(1, size.updates // updates),
+        checkpoint_every=max(1, size.updates // updates),
+        batch_size=size.batch,
+        learning_rate=3e-3,
+        weight_decay=0.0,
+        scheduler="one-cycle",
+        precision=contest.method,
+        seed=contest.seed,
+    )
     with tempfile.TemporaryDirectory() as folder:
-        begun = time.perf_counter()
-        train(
-            data={"train": {"trajectory": states}, "test": {"trajectory": truth}},
-            run_dir=Path(folder) / "run",
-            quiet=True,
-            model="FNO",
-            arguments={
-                "n_modes": modes,
-                "hidden_channels": _WIDTH,
-                "n_layers": _BLOCKS,
-                "use_channel_mlp": False,
-                "lifting_channel_ratio": 0,
-                "projection_channel_ratio": 0,
-                "positional_embedding": None,
-            },
-            horizon=1,
-            domain="torus",
-            epochs=max(1, size.updates // updates),
-            evaluate_every=max(1, size.updates // updates),
-            checkpoint_every=max(1, size.updates // updates),
-            batch_size=size.batch,
-            learning_rate=3e-3,
-            weight_decay=0.0,
-            scheduler="one-cycle",
-            precision=contest.method,
-            seed=contest.seed,
-        )
-        seconds = time.perf_counter() - begun
+        seconds = seconds_of(lambda: contested(run_dir=Path(folder) / "run"))
         model = load(Path(folder) / "run" / "model.safetensors")
     start = torch.from_numpy(truth[:, 0])
     rolled = torch.stack(list(roll_out(model, start, truth.shape[1] - 1)), dim=1).numpy()

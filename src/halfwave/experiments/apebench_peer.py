@@ -5,13 +5,13 @@ Needs `pip install "halfwave[peer]"` (apebench, exponax and jax on the CPU); not
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from halfwave.errors import InputError
+from halfwave.measure import seconds_of
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,10 @@ def trajectories(scenario: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def train_peer(scenario: Any, network: str, seed: int) -> Scored:
     """Its own network, one-step training, one seed."""
-    begun = time.perf_counter()
-    table, _ = scenario(task_config="predict", train_config="one", network_config=network, start_seed=seed, num_seeds=1)
-    seconds = time.perf_counter() - begun
+    tables: list[Any] = []
+    how = {"task_config": "predict", "train_config": "one", "network_config": network}
+    seconds = seconds_of(lambda: tables.append(scenario(**how, start_seed=seed, num_seeds=1)[0]))
+    table = tables[0]
     columns = sorted(name for name in table.columns if name.startswith("mean_nRMSE_"))
     errors = tuple(float(table[name].iloc[0]) for name in columns)
     return Scored(errors, int(scenario.get_parameter_count(network)), seconds)
