@@ -85,8 +85,7 @@ def _open(run: Path, count: int) -> Trained:
     dataset = open_data(config)
     clouds = getattr(operator, "encoder", None) is not None
     split: Any = CloudSamples(dataset.test, operator.encoder) if clouds else dataset.test
-    # A training batch of clouds is small, and so is what a certificate may take.
-    rows = list(range(min(max(1, count // 2) if clouds else count, len(split))))
+    rows = list(range(min(count, len(split))))
     each = [split[[row]][0] for row in rows]
     samples = [x.arguments() for x in each] if clouds else each
     batch = split[list(range(min(config.batch_size, len(split))))][0]

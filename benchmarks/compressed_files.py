@@ -1,6 +1,6 @@
-"""What `hw.compress` makes of a trained model: file sizes, changes of the answers and of the test error, by what is allowed.
+"""What `hw.compress` makes of a trained model: file sizes, and changes of answers and errors, by what is allowed.
 
-    python benchmarks/compressed_files.py runs/navier-stokes/model.safetensors navier-stokes.h5
+python benchmarks/compressed_files.py runs/navier-stokes/model.safetensors navier-stokes.h5
 """
 
 from __future__ import annotations

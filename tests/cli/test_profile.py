@@ -12,7 +12,9 @@ def test_profile_writes_its_files(command, tmp_path):
         "--mesh", "grid=2",
     )  # fmt: skip
     assert code == 0, err
-    assert "on data=1,grid=2 a process sends modes" in " ".join(text.split())
+    said = " ".join(text.split())
+    assert "on data=1,grid=2 a process sends" in said
+    assert "an FFT's transposes would send" in said
     assert {path.name for path in out.iterdir()} == {"profile.json", "profile.png", "trace.json"}
     result = json.loads((out / "profile.json").read_text())
     assert result["recipe"] == "demo"

@@ -61,8 +61,9 @@ def test_free_grids(form, tmp_path):
         x = torch.randn(shape)
         assert relative(run(x), _ask(model, x)) <= 2e-6
     if form != "U-Net":
-        with pytest.raises(Exception, match="grid axis 2 needs at least 7 points, as many as the modes"):
-            run(torch.randn(1, 1, 20, 6))
+        run(torch.randn(1, 1, 20, 6))  # with its padding as many as the modes
+        with pytest.raises(Exception, match="grid axis 2 needs at least 6 points, as many as the modes"):
+            run(torch.randn(1, 1, 20, 5))
 
 
 @pytest.mark.parametrize(("half", "limit"), [("fp16", 2e-3), ("bf16", 2e-2)])
@@ -150,5 +151,5 @@ def test_what_neuraloperators_exporters_say_today():
             said.append(f"{type(error).__name__}: {error}")
     if len(said) < 2:
         pytest.skip("neuraloperator's FNO exports to ONNX now")
-    assert "to an ONNX model" in said[0]
+    assert said[0].startswith("ConversionError")
     assert said[1].startswith("AttributeError")  # its state_dict holds a dictionary beside the tensors

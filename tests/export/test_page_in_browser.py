@@ -82,6 +82,7 @@ def test_drawing_is_answered_as_torch_answers(page, trained, tmp_path):
         first = _check_numbers(browser, trained)
         sample = open_dataset(trained.parent / "darcy.h5").test[:1][0][0, 0].double()
         assert torch.equal(first, sample)
+        assert browser.evaluate("document.getElementById('note').className") == ""
 
         place = "document.getElementById('input').getBoundingClientRect()"
         left, top, width, height = browser.evaluate(f"(r => [r.x, r.y, r.width, r.height])({place})")
@@ -100,7 +101,6 @@ def test_drawing_is_answered_as_torch_answers(page, trained, tmp_path):
         painted = _check_numbers(browser, trained)
         assert painted[19, 16] == painted.max()
 
-        assert browser.evaluate("document.getElementById('note').className") == ""
         browser.evaluate("document.getElementById('fill').click()")
         note = browser.evaluate("document.getElementById('note').textContent")
         assert note.startswith("Unlike the training data")

@@ -10,8 +10,7 @@ CHECKS = {
         "half_precision", "state_dicts", "second_derivatives", "what_cannot_be_says_so",
     )] + COSTS,
     4: [f"equal_to_one.{name}" for name in (
-        "one_axis", "two_axes", "three_axes", "several_sharded_axes", "padding", "factorized", "sphere",
-        "half_precision", "state_dicts", "shards_are_shares",
+        "one_axis", "three_axes", "several_sharded_axes", "factorized", "sphere", "state_dicts", "shards_are_shares",
     )] + [*COSTS, "costs.the_fft_is_one"],
 }  # fmt: skip
 

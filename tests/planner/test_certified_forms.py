@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import halfwave as hw
-from halfwave.errors import InputError
 from halfwave.models import FNO, GridEmbedding
 from halfwave.planner import plan_precision
 
@@ -56,9 +55,3 @@ def test_there_is_no_bound_where_no_theorem_covers_a_block(options):
 def test_the_format_of_a_block_is_tried_on_its_norms_as_well():
     plan = plan_precision(_model(norm="instance_norm"), _field(), max_error=0.05)
     assert {choice.stage for choice in plan.choices} >= {"pointwise", "contraction"}
-
-
-def test_a_model_that_leaves_its_grid_is_refused():
-    model = _model(resolution_scaling_factor=[2, 0.5])
-    with pytest.raises(InputError, match=r"blocks.0 has a resolution_scaling_factor"):
-        plan_precision(model, _field(), 0.05)

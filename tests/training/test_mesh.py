@@ -15,6 +15,10 @@ import pytest
 from deaths import assert_same_run
 
 from halfwave.data import open_dataset
+from halfwave.data.arrays import ArrayPair, ChannelsFirst, Joined, Rows, Stacked, WithChannel
+from halfwave.data.pieces import PieceSource
+from halfwave.data.resampling import Resampled
+from halfwave.domains import Box
 from halfwave.errors import InputError
 from halfwave.parallel import MeshShape
 from halfwave.training import TrainConfig, load, train
@@ -160,6 +164,27 @@ def test_a_piece_is_read_without_the_rest(tmp_path):
         assert (found == expected[:, :, :4, 1:]).all()
     with pytest.raises(InputError, match="damaged"):
         open_dataset(path).train[[0]]
+
+
+def test_pieces_of_every_kind_of_source_are_those_of_whole_samples():
+    """Arrays that can read a piece and arrays that cannot, stacked, joined, cut to rows, channels anywhere."""
+    rng = np.random.default_rng(0)
+
+    class Plain:
+        def __init__(self, shape):
+            self.values = rng.standard_normal(shape).astype(np.float32)
+            self.shape = shape
+
+        def read(self, indices):
+            return self.values[indices]
+
+    fields = WithChannel(Plain((5, 6, 4)))
+    pair = ArrayPair(Stacked((fields, ChannelsFirst(Plain((5, 6, 4, 2)), 1))), fields)
+    source = Joined((Rows(pair, 1, 4), Resampled(pair, Box((1.0, 1.0)))))
+    indices, bounds = np.array([6, 0, 2]), ((2, 5), (0, 3))
+    for found, whole in zip(PieceSource(source, bounds).read(indices), source.read(indices), strict=True):
+        assert (found == whole[:, :, 2:5, :3]).all()
+    assert PieceSource(source, bounds).shapes == ((8, 3, 3, 3), (8, 1, 3, 3))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.certificates.answers import Part, as_inputs, call
-from halfwave.errors import InputError
 from halfwave.models import FNOBlock, NeuralOperator, set_precision, trial_run
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv
@@ -61,25 +60,11 @@ def fno_blocks(model: nn.Module) -> dict[str, FNOBlock]:
     return {name: module for name, module in model.named_modules() if isinstance(module, FNOBlock)}
 
 
-def refuse_scaling(model: nn.Module) -> None:
-    """InputError for a model with blocks that leave the grid: what is compared lies on one grid."""
-    scaling = [name for name, block in fno_blocks(model).items() if block.factors and set(block.factors) != {1}]
-    if scaling:
-        raise InputError(f"{scaling[0]} has a resolution_scaling_factor: a model with one grid throughout is expected")
-
-
 def conv_of(model: nn.Module, block: str) -> SpectralConv:
     """The spectral convolution of a block."""
     found = model.get_submodule(f"{block}.conv")
     assert isinstance(found, SpectralConv)
     return found
-
-
-def refuse_points(model: nn.Module, what: str) -> None:
-    """InputError where a part of the model takes points: `what` looks at fields on a grid."""
-    for module in model.modules():
-        if isinstance(module, NeuralOperator) and module.takes_points:
-            raise InputError(f"a {type(module).__name__} takes point clouds: {what} needs a model of fields on a grid")
 
 
 def core_of(model: nn.Module, x: Any) -> tuple[nn.Module, Any]:

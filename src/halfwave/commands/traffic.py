@@ -26,7 +26,8 @@ def plan_step_traffic(
 def describe_traffic(traffic: dict[str, Any]) -> str:
     """One sentence."""
     sent = traffic["sent_bytes"]
-    parts = ", ".join(f"{name} {format_bytes(nbytes)}" for name, nbytes in sent.items() if nbytes)
+    largest = sorted(sent.items(), key=lambda item: -item[1])
+    parts = ", ".join(f"{name} {format_bytes(nbytes)}" for name, nbytes in largest if nbytes)
     fft = traffic["transposes_bytes"]
     beside = f"; an FFT's transposes would send {format_bytes(fft)} in place of the modes" if fft else ""
     return f"on {traffic['mesh']} a process sends {parts or 'nothing'} a step{beside}"

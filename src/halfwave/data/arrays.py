@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -274,13 +275,27 @@ class Joined:
         return (count, *x[1:]), (count, *y[1:])
 
     def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._joined(indices, self.shapes, lambda source, rows: source.read(rows))
+
+    def read_pair_piece(self, indices: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
+        grid = tuple(stop - start for start, stop in bounds)
+        x, y = ((*shape[:2], *grid) for shape in self.shapes)
+        return self._joined(indices, (x, y), lambda source, rows: read_pair_piece(source, rows, bounds))
+
+    def _joined(
+        self,
+        indices: np.ndarray,
+        shapes: tuple[tuple[int, ...], tuple[int, ...]],
+        read: Callable[[PairSource, np.ndarray], tuple[np.ndarray, np.ndarray]],
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Samples of these shapes, each from its source."""
         ends = np.cumsum([source.shapes[0][0] for source in self.sources])
         owner = np.searchsorted(ends, indices, side="right")
-        x, y = (np.empty((len(indices), *shape[1:]), dtype=np.float32) for shape in self.shapes)
+        x, y = (np.empty((len(indices), *shape[1:]), dtype=np.float32) for shape in shapes)
         for number in np.unique(owner):
             mine = owner == number
             start = ends[number - 1] if number else 0
-            x[mine], y[mine] = self.sources[number].read(indices[mine] - start)
+            x[mine], y[mine] = read(self.sources[number], indices[mine] - start)
         return x, y
 
 

@@ -42,6 +42,6 @@ def count_wire() -> Iterator[WireBytes]:
 
 
 def record(purpose: str, nbytes: int) -> None:
-    """A collective sends this many bytes."""
-    for counter in _ACTIVE:
+    """A collective sends this many bytes; one that sends nothing is none."""
+    for counter in _ACTIVE if nbytes else ():
         counter.add(purpose, nbytes)
