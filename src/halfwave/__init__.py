@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from halfwave.measure import keep_freed_blocks
     from halfwave.optimizers import AdamW
     from halfwave.parallel import parallelize
-    from halfwave.training import load, save
+    from halfwave.training import load, save, train
 
 try:
     __version__ = version("halfwave")
@@ -49,6 +49,7 @@ _LATER = {
     "training": "halfwave.training",
     "load": "halfwave.training",
     "save": "halfwave.training",
+    "train": "halfwave.training",
 }
 
 
@@ -89,5 +90,6 @@ __all__ = [
     "set_precision",
     "spectral",
     "theory",
+    "train",
     "training",
 ]

@@ -24,6 +24,7 @@ COMMANDS = {
     "data": "make a dataset with a real solver, in one HDF5 file",
     "train": "train a model by a recipe; resumes what was interrupted",
     "evaluate": "L2 and H1 errors of a trained operator, at any resolution",
+    "rollout": "steps in time: error, spectra, an animation, half against full",
     "predict": "apply a trained operator to the fields of a file",
     "export": "a trained operator as ONNX, compiled program or web page",
     "bench": "this library against neuraloperator in one run, as ratios",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class InputError(ValueError):
     """Bad input, said in one line: what was given and what is accepted.
@@ -12,3 +14,18 @@ class InputError(ValueError):
 
 class UsageError(InputError):
     """A command called with something it does not know: an option, a name, a value. Exit code 2."""
+
+
+def described(value: Any) -> str:
+    """A value for a message: an array or a tensor by its shape and type, anything else as it prints, cut short."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        sizes = " x ".join(map(str, value.shape)) or "scalar"
+        return f"{type(value).__name__} {sizes} {str(value.dtype).removeprefix('torch.')}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {described(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list | tuple) and any(hasattr(part, "shape") for part in value):
+        return f"{type(value).__name__} of {', '.join(map(described, value[:4]))}"
+    if hasattr(value, "__getitem__") and hasattr(value, "__len__") and not isinstance(value, list | tuple | str):
+        return f"{type(value).__name__} of {len(value)} items"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

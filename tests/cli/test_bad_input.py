@@ -119,8 +119,8 @@ def test_checkpoint_of_another_model(trained):
 
 def test_run_directory_of_other_settings_is_left_alone(fails, trained, dataset):
     before = {p.name: p.read_bytes() for p in trained.iterdir() if p.is_file()}
-    fails(1, "epochs: 2 -> 5", "train", "darcy", "--data", dataset, "--out", trained, "--epochs", 5,
-          "--batch-size", 4, "--arguments", "n_modes=[4,4]", "hidden_channels=6", "n_layers=2")  # fmt: skip
+    fails(1, "batch_size: 4 -> 3", "train", "darcy", "--data", dataset, "--out", trained, "--epochs", 2,
+          "--batch-size", 3, "--arguments", "n_modes=[4,4]", "hidden_channels=6", "n_layers=2")  # fmt: skip
     assert {p.name: p.read_bytes() for p in trained.iterdir() if p.is_file()} == before
 
 

@@ -91,6 +91,7 @@ SMALL_ONES = [
     build_generator("shallow-water", resolution=16),
     build_generator("car", resolution=120),
     build_generator("ahmed", resolution=100),
+    build_generator("navier-stokes-time", resolution=16, steps=1),
 ]
 
 
@@ -101,15 +102,15 @@ def test_every_generator_gives_the_same_bytes_from_two_workers(generator, tmp_pa
     )
     with h5py.File(one) as a, h5py.File(two) as b:
         names = [f"{split}/{name}" for split in ("train", "test") for name in a[split]]
-        assert len(names) >= 4
+        assert len(names) >= 2
         assert all(a[name][:].tobytes() == b[name][:].tobytes() for name in names)
 
 
 def test_generators_by_name():
     assert build_generator("darcy", resolution=16, dim=1) == Darcy(resolution=16, dim=1)
-    assert set(PAPER) == set(GENERATORS)
+    assert set(PAPER) < set(GENERATORS)
     with pytest.raises(InputError, match="accepted: darcy, navier-stokes, shallow-water, car, ahmed"):
-        build_generator("burgers")
+        build_generator("stokes")
     with pytest.raises(InputError, match="no parameter 'viscosity'"):
         build_generator("darcy", viscosity=1.0)
 

@@ -15,7 +15,8 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("results")
 
 
-@pytest.mark.parametrize("name", NAMES)
+# JAX compiles for minutes: test_apebench.py has a stand-in for that peer.
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "apebench"])
 def test_an_experiment_runs_and_speaks(folder, name):
     experiment = get_experiment(name)
     assert experiment.name == name

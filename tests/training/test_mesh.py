@@ -12,7 +12,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import torch
 from deaths import assert_same_run
+from torch.utils.data import TensorDataset
 
 from halfwave.data import open_dataset
 from halfwave.data.arrays import ArrayPair, ChannelsFirst, Joined, Rows, Stacked, WithChannel
@@ -200,6 +202,16 @@ def test_pieces_of_every_kind_of_source_are_those_of_whole_samples():
 def test_what_a_mesh_cannot_do_is_said_before_anything_starts(settings, tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
         train(settings.model_copy(update=changes), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_a_program_holds_is_not_shared_on_a_mesh(settings, tmp_path):
+    values = {**settings.to_dict(), "mesh": "grid=2", "optimizer": "adamw"}
+    given = (np.ones((8, 1, 10, 12), np.float32), np.ones((8, 1, 10, 12), np.float32))
+    with pytest.raises(InputError, match="data of a program does not work with mesh"):
+        train(run_dir=tmp_path / "run", **{**values, "data": TensorDataset(*map(torch.from_numpy, given))})
+    with pytest.raises(InputError, match="a built model does not work with mesh"):
+        train(run_dir=tmp_path / "run", **{**values, "arguments": {}, "model": torch.nn.Conv2d(1, 1, 1)})
     assert not (tmp_path / "run").exists()
 
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import tyro
 
-from halfwave.commands.bounds_data import measure_file
+from halfwave.commands.bounds_data import measure_data
 from halfwave.commands.bounds_run import certify_run
 from halfwave.commands.bounds_theory import Question, describe, sweep
-from halfwave.commands.common import as_usage, log_console
-from halfwave.data import open_dataset
+from halfwave.commands.common import ReadingOptions, as_usage, log_console
+from halfwave.data import Dataset, PointDataset, open_dataset
 from halfwave.errors import InputError, UsageError
 from halfwave.files import write_json
 from halfwave.precision import Policy
@@ -26,7 +26,7 @@ _OF_A_COEFFICIENT = (
 
 
 @dataclass
-class Bounds:
+class Bounds(ReadingOptions):
     """What the grid and what the number format can cost a coefficient."""
 
     grid: tuple[int, ...] = ()
@@ -69,9 +69,7 @@ class Bounds:
         if self.run_path is not None:
             result, text = self._certificate(self.run_path)
         elif self.data is not None:
-            result, text = measure_file(
-                self._question(self._file_axes(self.data)), self.data, self.samples or DATA_SAMPLES
-            )
+            result, text = self._measured(self.data)
         else:
             question = self._question(None)
             result, text = as_usage(lambda: describe(question))
@@ -90,7 +88,9 @@ class Bounds:
         if not 0 < self.alpha < 1:
             raise UsageError(f"--alpha must be between 0 and 1, got {self.alpha}")
         given = {f.name for f in fields(self) if getattr(self, f.name) != f.default}
+        reads = self.run_path is not None or self.data is not None
         for names, allowed, where in (
+            (("x_key", "y_key", "channel_axis", "domain"), reads, "belongs to --data and --run"),
             (("precision", "dtype", "alpha"), self.run_path is not None, "belongs to --run"),
             (("samples",), self.run_path is not None or self.data is not None, "belongs to --data and --run"),
             (_OF_A_COEFFICIENT, self.run_path is None, "is for one coefficient: --run certifies a whole model"),
@@ -115,8 +115,17 @@ class Bounds:
             )
         )
 
-    def _file_axes(self, path: Path) -> int:
-        axes = len(open_dataset(path).test.grid)
+    def _measured(self, path: Path) -> tuple[dict[str, Any], str]:
+        dataset = open_dataset(path, self.read_options())
+        self._say(dataset)
+        return measure_data(self._question(self._file_axes(dataset)), dataset, self.samples or DATA_SAMPLES)
+
+    def _say(self, dataset: Dataset | PointDataset) -> None:
+        if not self.json:
+            log_console().print(dataset.understood(), soft_wrap=True)
+
+    def _file_axes(self, dataset: Dataset) -> int:
+        axes = len(dataset.test.grid)
         if self.grid or self.dim not in (None, axes):
             raise UsageError(f"--data has a grid of its own, with {axes} axes: leave --grid and --dim out")
         if self.sup is not None and not (self.lipschitz or self.variation):
@@ -125,7 +134,9 @@ class Bounds:
 
     def _certificate(self, path: Path) -> tuple[dict[str, Any], str]:
         policy = as_usage(lambda: Policy.named(self.precision or "mixed", dtype=self.dtype))
-        source, certificate = certify_run(path, self.data, policy, self.samples or RUN_SAMPLES, self.alpha)
+        dataset, certificate = certify_run(path, self.data, self, policy, self.samples or RUN_SAMPLES, self.alpha)
+        source = dataset.path
+        self._say(dataset)
         result = {"kind": "certificate", "data": str(source), **certificate.to_dict()}
         if self.plot is not None and not result["rows"]:
             raise InputError(f"--plot has nothing to draw: {certificate.no_crossover}")

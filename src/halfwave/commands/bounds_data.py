@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfwave.commands.bounds_theory import Question, discretization, fft_scale, precision
-from halfwave.data import open_dataset
+from halfwave.data import Dataset
 from halfwave.errors import InputError
 from halfwave.tables import build_table, table_text
 from halfwave.theory import Algorithm, Estimate, discretization_error, estimate_variation, precision_error
@@ -21,9 +20,9 @@ _WIDTH = 80
 Field = NDArray[np.float64]
 
 
-def measure_file(question: Question, path: Path, samples: int) -> tuple[dict[str, Any], str]:
+def measure_data(question: Question, dataset: Dataset, samples: int) -> tuple[dict[str, Any], str]:
     """The inputs of the test split: largest errors and bounds over samples and channels, for each resolution."""
-    dataset = open_dataset(path)
+    path = dataset.path
     x = dataset.test[:samples][0].double().numpy()
     fields = [_even(field) for field in x.reshape(-1, *x.shape[2:])]
     rows = [_row(question, fields, step) for step in _steps(fields[0].shape)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 from rich.console import Console
 
-from halfwave.errors import InputError, UsageError
+from halfwave.data import ReadOptions
+from halfwave.errors import UsageError
 
 T = TypeVar("T")
 
@@ -46,13 +47,41 @@ def parse_pairs(pairs: Sequence[str], option: str) -> dict[str, Any]:
     return values
 
 
-def find_model_file(run: Path) -> Path:
-    """The model of a run: `run` itself if it is a file, else ``model.safetensors`` in the directory."""
-    if run.is_dir():
-        found = run / "model.safetensors"
-        if not found.exists():
-            raise InputError(f"{run} has no model.safetensors: not a run, or not finished (train again to resume it)")
-        return found
-    if not run.exists():
-        raise InputError(f"{run} does not exist: expected a run directory or a model file")
-    return run
+@dataclass(kw_only=True)
+class ReadingOptions:
+    """How a file of fields is read; the same options wherever one is."""
+
+    x_key: str | None = None
+    """Name of the inputs in a file of named arrays."""
+    y_key: str | None = None
+    """Name of the outputs in a file of named arrays."""
+    channel_axis: Literal["1", "-1", "none"] | None = None
+    """Where plain arrays have their channels: after the samples, last, or nowhere; by default what shapes tell."""
+    domain: str | None = None
+    """Domain of a file that declares none: torus, box, box-cells, sphere, ..., with sides as torus:6.2832."""
+
+    def read_options(self, model: object = None, **more: Any) -> ReadOptions:
+        """With the number of grid axes of a model, where there is one; UsageError for values that are not accepted."""
+        axis: Any = self.channel_axis if self.channel_axis in (None, "none") else int(self.channel_axis)
+        axes = getattr(getattr(model, "model", model), "n_dim", None)
+        return as_usage(
+            lambda: ReadOptions(
+                domain=self.domain,
+                x_key=self.x_key,
+                y_key=self.y_key,
+                channel_axis=axis,
+                grid_axes=axes,
+                **more,
+            )
+        )
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What was given on the command line, as settings of a `TrainConfig`."""
+        found = {
+            "x_key": self.x_key,
+            "y_key": self.y_key,
+            "channel_axis": self.read_options().channel_axis,
+            "domain": self.domain,
+        }
+        return {name: value for name, value in found.items() if value is not None}

@@ -26,7 +26,8 @@ class Data:
     """Make a dataset with a real solver; the same command resumes."""
 
     name: Positional[str]
-    """darcy, navier-stokes, shallow-water, car or ahmed."""
+    """darcy, darcy-smooth, poisson, navier-stokes, shallow-water, car, ahmed; in time burgers, kuramoto-sivashinsky,
+    heat, advection, navier-stokes-time."""
     out: Path | None = None
     """File to write, with a preview beside it (.png); by default data/NAME-RESOLUTION.h5."""
     n_train: int = 1000

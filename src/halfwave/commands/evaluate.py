@@ -11,19 +11,30 @@ from typing import cast
 from torch import nn
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, find_model_file, results_console
-from halfwave.data import PointDataset, ReadOptions, open_any
+from halfwave.commands.common import ReadingOptions, log_console, results_console
+from halfwave.commands.rollout import open_trajectories, remarks, rolled_out, rollout_table
+from halfwave.data import PointDataset, open_any
 from halfwave.domains import domain_from_dict, name_of
 from halfwave.errors import InputError, UsageError
 from halfwave.measure import keep_freed_blocks
-from halfwave.models import computing_in, set_precision
+from halfwave.models import computing_in, set_precision, stepping_model
 from halfwave.precision import PRECISIONS, Policy
 from halfwave.tables import build_table
-from halfwave.training import AnyDataset, CloudSamples, Samples, evaluate, load, open_data, read_config, read_extra
+from halfwave.training import (
+    AnyDataset,
+    CloudSamples,
+    Samples,
+    evaluate,
+    find_model_file,
+    load,
+    open_data,
+    read_config,
+    read_extra,
+)
 
 
 @dataclass
-class Evaluate:
+class Evaluate(ReadingOptions):
     """Relative L2 and H1 errors of a trained operator, as trained and in full.
 
     Of point clouds L2 alone.
@@ -37,10 +48,10 @@ class Evaluate:
     """Keep every n-th point of each axis, or of a point cloud."""
     resolution: int | None = None
     """Points a side: a coarser grid than the file's."""
-    domain: str | None = None
-    """Domain of a file that declares none (torus, box, box-cells, sphere, ...); by default that of the run's data."""
     precision: str | None = None
     """Evaluate under one policy alone: full, amp, half, mixed, stream, double."""
+    rollout: int | None = None
+    """Of a model that steps in time: roll out so many steps and give the error over time (`halfwave rollout`)."""
     batch_size: int = 8
     """Samples at a time."""
     json: bool = False
@@ -55,7 +66,12 @@ class Evaluate:
         model = load(find_model_file(self.run_path))
         if self.precision is not None:
             set_precision(model, Policy.named(self.precision))
-        dataset = self._open()
+        if self.rollout is not None:
+            self._roll_out(model, self.rollout)
+            return
+        dataset = self._open(model)
+        if not self.json:
+            log_console().print(dataset.understood(), soft_wrap=True)
         split, grid = self._split(model, dataset)
         policy = _policy_of(model)
         errors = self._errors(model, split)
@@ -72,26 +88,39 @@ class Evaluate:
         found = evaluate(model, split, batch_size=self.batch_size, resolution=self.resolution)
         return {"l2": None, "h1": None, "zero_targets": 0, **found}
 
-    def _open(self) -> AnyDataset:
+    def _roll_out(self, model: nn.Module, steps: int) -> None:
+        if self.subsample is not None or self.resolution is not None:
+            raise UsageError("--rollout is on the grid of the data: leave --subsample and --resolution out")
+        source, window, dataset = open_trajectories(model, self.run_path, self.data, self)
+        result = rolled_out(model, source, window, dataset, steps, self.batch_size)
+        if self.json:
+            print(json.dumps({"data": str(dataset.path), "samples": source.count, **result.to_dict()}))
+            return
+        log_console().print(dataset.understood(), soft_wrap=True)
+        console = results_console()
+        console.print(rollout_table(result, str(dataset.path)))
+        for line in remarks(result, None):
+            console.print(line, soft_wrap=True)
+
+    def _open(self, model: nn.Module) -> AnyDataset:
         """The file given, or the run's own data, read as in the run unless another grid is asked for."""
         if self.subsample is not None and self.subsample < 1:
             raise UsageError(f"--subsample must be at least 1, got {self.subsample}")
         if self.data is not None:
-            return self._open_file(self.data)
+            return self._open_file(self.data, model)
         if not self.run_path.is_dir():
             raise UsageError("a model file does not know its data: give --data FILE")
         config = read_config(self.run_path / "config.json")
-        if self.domain is not None:
-            config = config.model_copy(update={"domain": self.domain})
+        config = config.model_copy(update=self.asked)
         if config.is_live or (self.subsample is None and self.resolution is None):
             if self.subsample is not None:
                 raise UsageError("--subsample is for files: this run has live data, give --data FILE")
             return open_data(config)
         return open_data(config.model_copy(update={"subsample": self.subsample or 1, "resolution": None}))
 
-    def _open_file(self, data: Path) -> AnyDataset:
+    def _open_file(self, data: Path, model: nn.Module) -> AnyDataset:
         """Another file than the run's; where it declares no domain, that of the run's own data serves."""
-        options = as_usage(lambda: ReadOptions(stride=self.subsample or 1, domain=self.domain))
+        options = self.read_options(model, stride=self.subsample or 1)
         dataset = open_any(data, options)
         known = read_extra(find_model_file(self.run_path)).get("data", {}).get("domain")
         if known is None or dataset.placement.origin != "default":
@@ -141,13 +170,13 @@ class Evaluate:
 
 
 def _policy_of(model: nn.Module) -> Policy:
-    return cast(Policy, getattr(model, "model", model).policy)
+    return cast(Policy, stepping_model(getattr(model, "model", model)).policy)
 
 
 def check_fits(model: object, channels: int, axes: int, path: Path) -> None:
     """InputError when a file's channels or axes are not those of the model."""
     bare = getattr(model, "model", model)
-    expected = (getattr(bare, "in_channels", channels), getattr(bare, "n_dim", axes))
+    expected = (getattr(bare, "in_channels", None) or channels, getattr(bare, "n_dim", None) or axes)
     if (channels, axes) != expected:
         raise InputError(
             f"{path} has {channels} channels on {axes} grid axes; the model takes {expected[0]} on {expected[1]}"

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, find_model_file, results_console
+from halfwave.commands.common import as_usage, results_console
 from halfwave.errors import UsageError
 from halfwave.export import TARGETS, WEIGHTS, Weights, export
 from halfwave.precision import PRECISIONS
+from halfwave.training import find_model_file
 
 
 @dataclass

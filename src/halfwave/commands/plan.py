@@ -14,7 +14,8 @@ import torch
 from rich.table import Table
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
+from halfwave.commands.choosing import choose
+from halfwave.commands.common import ReadingOptions, as_usage, log_console, parse_pairs, results_console
 from halfwave.commands.plan_auto import AutoPlan
 from halfwave.errors import UsageError
 from halfwave.numerics import memory_bytes
@@ -35,16 +36,18 @@ from halfwave.planner import (
     scale_out,
 )
 from halfwave.precision import Policy
-from halfwave.recipes import get_recipe
 from halfwave.tables import build_table
 
 
 @dataclass
-class Plan:
+class Plan(ReadingOptions):
     """Memory, largest batch, time and precision of each policy, before a run."""
 
     recipe: Positional[str] = ""
-    """Name of a recipe: darcy, darcy-paper, ...; with --auto a run directory or a model file."""
+    """Name of a recipe (darcy, darcy-paper, ...), a family (fno, tfno, sfno, unet) with --data, or a run directory;
+    with --auto a run directory or a model file."""
+    data: Path | None = None
+    """Plan for the fields of this file; with --auto by default the run's own."""
     batch: int | None = None
     """Samples of a batch; by default the recipe's."""
     grid: str | None = None
@@ -80,26 +83,26 @@ class Plan:
     """With --auto: what may be stored for a sample, such as 3MB; least error for it."""
     max_time: float | None = None
     """With --auto: time of a forward pass relative to full precision; least error for it."""
-    data: Path | None = None
-    """With --auto: dataset file; by default the run's own."""
     out: Path | None = None
     """With --auto: file for the plan, which `halfwave train --policy` takes."""
 
     def run(self) -> None:
         if self.auto:
             limits = self.max_error, self.max_bytes, self.max_time
-            AutoPlan(Path(self.recipe), self.data, *limits, self.out, self.json).run()
+            AutoPlan(Path(self.recipe), self.data, self, *limits, self.out, self.json).run()
             return
-        for name in ("max_error", "max_bytes", "max_time", "data", "out"):
+        for name in ("max_error", "max_bytes", "max_time", "out"):
             if getattr(self, name) is not None:
                 raise UsageError(f"--{name.replace('_', '-')} belongs to --auto: halfwave plan --auto RUN")
         if self.paper:
             self._paper()
             return
         if self.mesh is not None:
+            if self.data is not None:
+                raise UsageError("--mesh plans for a recipe or for --grid: leave --data out")
             self._mesh(self.mesh)
             return
-        recipe = as_usage(lambda: get_recipe(self.recipe))
+        recipe = choose(self.recipe, self.data, self).recipe
         batch = int(recipe.training.get("batch_size", 8)) if self.batch is None else self.batch
         if batch < 1:
             raise UsageError(f"--batch must be at least 1, got {batch}")

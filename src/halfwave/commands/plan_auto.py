@@ -10,11 +10,12 @@ from typing import Any
 from torch import nn
 
 from halfwave.certificates import PrecisionPlan, auto_precision
-from halfwave.commands.common import find_model_file, log_console, results_console
+from halfwave.commands.common import ReadingOptions, log_console, results_console
 from halfwave.data import Dataset, open_any
 from halfwave.errors import InputError, UsageError
+from halfwave.models import Unrolled
 from halfwave.planner import parse_bytes
-from halfwave.training import AnyDataset, CloudSamples, Operator, load, open_data, read_config
+from halfwave.training import AnyDataset, CloudSamples, Operator, find_model_file, load, open_data, read_config
 
 _SAMPLES, _HELD_OUT = 4, 8
 
@@ -25,6 +26,7 @@ class AutoPlan:
 
     run_path: Path
     data: Path | None
+    reading: ReadingOptions
     max_error: float | None
     max_bytes: str | None
     max_time: float | None
@@ -43,7 +45,9 @@ class AutoPlan:
 
     def _make(self) -> PrecisionPlan:
         model = load(find_model_file(self.run_path))
-        core, data = _planned_from(model, self._open())
+        if isinstance(getattr(model, "model", model), Unrolled):
+            raise InputError(f"--auto plans models of one step: {self.run_path} was trained over steps in time")
+        core, data = _planned_from(model, self._open(model))
         return auto_precision(
             core,
             data,
@@ -54,12 +58,12 @@ class AutoPlan:
             held_out=_HELD_OUT,
         )
 
-    def _open(self) -> AnyDataset:
+    def _open(self, model: nn.Module) -> AnyDataset:
         if self.data is not None:
-            return open_any(self.data)
+            return open_any(self.data, self.reading.read_options(model))
         if not self.run_path.is_dir():
             raise UsageError("a model file does not know its data: give --data FILE")
-        return open_data(read_config(self.run_path / "config.json"))
+        return open_data(read_config(self.run_path / "config.json").model_copy(update=self.reading.asked))
 
 
 def _planned_from(model: nn.Module, dataset: AnyDataset) -> tuple[nn.Module, Dataset | list[Any]]:

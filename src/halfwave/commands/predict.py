@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from tyro.conf import Positional
 
-from halfwave.commands.common import find_model_file, log_console, results_console
+from halfwave.commands.common import ReadingOptions, log_console, results_console
 from halfwave.commands.evaluate import check_fits
 from halfwave.data import CloudWriter, FieldWriter, open_clouds, open_fields
 from halfwave.display import progress_of
@@ -17,13 +17,13 @@ from halfwave.errors import UsageError
 from halfwave.files import check_no_input
 from halfwave.models import set_precision, unpack_points
 from halfwave.precision import PRECISIONS, Policy
-from halfwave.training import CloudEncoder, load
+from halfwave.training import CloudEncoder, find_model_file, load
 
 TRAINED = "trained"
 
 
 @dataclass
-class Predict:
+class Predict(ReadingOptions):
     """Apply a trained operator to the fields or the point clouds of a file.
 
     In full precision, unless told otherwise.
@@ -32,7 +32,7 @@ class Predict:
     run_path: Positional[Path]
     """Run directory, or a model file."""
     input: Positional[Path]
-    """HDF5 with a dataset x, or test/x; or .npy; N x C x grid. Clouds: HDF5 with points, or meshes."""
+    """Any file of fields that train reads, of its test split where it has one; or .npy. Clouds: HDF5, meshes, cars."""
     output: Positional[Path]
     """.h5 (dataset y; of clouds pressure, points, offsets) or .npy."""
     precision: str = "full"
@@ -58,7 +58,8 @@ class Predict:
             self._predict_fields(model)
 
     def _predict_fields(self, model: nn.Module) -> None:
-        fields = open_fields(self.input)
+        fields = open_fields(self.input, self.read_options(model))
+        log_console().print(fields.understood(), soft_wrap=True)
         check_fits(model, fields.shape[1], len(fields.shape) - 2, self.input)
         count = fields.shape[0]
         with (

@@ -10,13 +10,13 @@ import torch
 from rich.table import Table
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, log_console, results_console
+from halfwave.commands.choosing import choose
+from halfwave.commands.common import ReadingOptions, as_usage, log_console, results_console
 from halfwave.commands.traffic import describe_traffic, plan_step_traffic
 from halfwave.errors import InputError, UsageError
 from halfwave.files import make_directory, write_json
 from halfwave.measure import TrainingStep, profile_step
 from halfwave.precision import Policy
-from halfwave.recipes import get_recipe
 from halfwave.report import draw_profile
 from halfwave.tables import build_table
 from halfwave.training import build_recipe_step
@@ -25,11 +25,13 @@ _ROWS = 12
 
 
 @dataclass
-class Profile:
+class Profile(ReadingOptions):
     """Where the time and the memory of a training step go, by part, module and kernel."""
 
     recipe: Positional[str]
-    """Name of a recipe: demo, darcy, shallow-water, ..."""
+    """Name of a recipe (demo, darcy, ...), a family (fno, tfno, sfno, gino, unet) with --data, or a run directory."""
+    data: Path | None = None
+    """Profile with the fields or clouds of this file."""
     precision: str = "mixed"
     """full, amp, half, mixed."""
     dtype: str | None = None
@@ -48,14 +50,17 @@ class Profile:
     """Directory of profile.json, profile.png and trace.json; by default profiles/RECIPE-PRECISION."""
 
     def run(self) -> None:
-        recipe = as_usage(lambda: get_recipe(self.recipe))
+        choice = choose(self.recipe, self.data, self)
+        recipe = choice.recipe
         device = as_usage(self._device)
         policy = as_usage(lambda: Policy.named(self.precision, dtype=self.dtype, device=device))
         for name in ("batch", "grid", "steps"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name} must be at least 1, got {value}")
-        step = build_recipe_step(recipe, precision=policy, batch=self.batch, grid=self.grid, device=device)
+        step = build_recipe_step(
+            recipe, precision=policy, batch=self.batch, grid=self.grid, device=device, dataset=choice.dataset
+        )
         traffic = None if self.mesh is None else as_usage(lambda: self._traffic(step, policy))
         out = make_directory(self.out or Path("profiles") / f"{recipe.name}-{policy.name}")
         log_console().print(

@@ -15,19 +15,23 @@ from halfwave.errors import InputError, UsageError
 from halfwave.files import read_json
 from halfwave.measure import keep_freed_blocks
 from halfwave.numerics import core_count
-from halfwave.recipes import Recipe, get_recipe, recipes
-from halfwave.training import PLANNED, RunResult, TrainConfig, train, train_seeds
+from halfwave.recipes import GENERAL, Recipe, general_recipe, get_recipe, recipes
+from halfwave.training import PLANNED, RunResult, TrainConfig, initial_model, open_data, train, train_seeds
 
 # Set by the recipe or by options of the command itself.
 _NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
 # Of a file, what to use of it; without one, what is made.
 _OF_DATA = ("n_train", "n_test", "resolution")
+_READING = (
+    *_OF_DATA, "test_data", "subsample", "steps", "domain", "x_key", "y_key", "channel_axis",
+    "horizon", "horizons", "history", "time_stride",
+)  # fmt: skip
 
 
 @dataclass
 class TrainBase:
     recipe: Positional[str]
-    """Name of a recipe: darcy, darcy-paper, ..."""
+    """Name of a recipe: darcy, darcy-paper, ...; or fno, tfno, sfno, gino, unet for data of your own."""
     data: Path | None = None
     """Dataset file or directory, or live:NAME; by default the recipe's own, a file being made first."""
     out: Path | None = None
@@ -40,8 +44,8 @@ class TrainBase:
     """Train so many times, from --seed on, and report mean and deviation."""
 
     def run(self) -> None:
-        recipe = as_usage(lambda: get_recipe(self.recipe))
         changes = {**self._given(), **self._planned(), "arguments": parse_pairs(self.arguments, "--arguments")}
+        recipe = self._recipe(changes)
         data = self.data
         if data is None:
             asked = {name: changes.pop(name) for name in _OF_DATA if name in changes}
@@ -65,6 +69,20 @@ class TrainBase:
             soft_wrap=True,
         )
 
+    def _recipe(self, changes: dict[str, Any]) -> Recipe:
+        """By its name, or of a family with the settings that the data ask for; of a run to begin from, its model."""
+        if self.recipe in GENERAL:
+            if self.data is None:
+                raise UsageError(f"{self.recipe} takes its settings from the data: give --data FILE")
+            dataset = open_data(as_usage(lambda: TrainConfig(data=str(self.data), **_reading(changes))))
+            recipe = general_recipe(self.recipe, dataset)
+        else:
+            recipe = as_usage(lambda: get_recipe(self.recipe))
+        if "init_from" not in changes:
+            return recipe
+        model, arguments = initial_model(changes["init_from"])
+        return replace(recipe, model=model, arguments=arguments)
+
     def _given(self) -> dict[str, Any]:
         """Options that were set on the command line; None stands for what the recipe or the trainer says."""
         return {name: getattr(self, name) for name in _options() if getattr(self, name) is not None}
@@ -80,6 +98,11 @@ class TrainBase:
         if not isinstance(values, dict) or not isinstance(values.get("policy"), dict):
             raise InputError(f"{self.policy} is not a precision plan: it has no object 'policy'")
         return {"precision": PLANNED, "policy": values["policy"]}
+
+
+def _reading(changes: dict[str, Any]) -> dict[str, Any]:
+    """Of the settings those that decide what is read."""
+    return {name: changes[name] for name in _READING if name in changes}
 
 
 def _options() -> dict[str, Any]:
@@ -176,7 +199,8 @@ def _build_command() -> type:
     )
     command.__doc__ = (
         "Train a model by a recipe; every setting can be changed by an option.\n\n"
-        f"Recipes (and each problem at the scales of `reproduce`, such as darcy-small):\n{listed}"
+        f"Recipes (and each problem at the scales of `reproduce`, such as darcy-small):\n{listed}\n\n"
+        f"For --data of your own, with settings that follow from it: {', '.join(GENERAL)}"
     )
     return command
 

@@ -49,7 +49,8 @@ class ArrayPair:
         return self.x.shape, self.y.shape
 
     def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.x.read(indices), self.y.read(indices)
+        x = self.x.read(indices)
+        return x, x if self.y is self.x else self.y.read(indices)
 
     def read_pair_piece(self, indices: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
         part = (slice(None), *(slice(*bound) for bound in bounds))
@@ -297,10 +298,3 @@ class Joined:
             start = ends[number - 1] if number else 0
             x[mine], y[mine] = read(self.sources[number], indices[mine] - start)
         return x, y
-
-
-def guess_channels(array: LazyArray) -> LazyArray:
-    """N x grid or N x C x grid -> the latter: a second axis of at most 8 entries is taken for channels."""
-    shape = array.shape
-    has_channels = len(shape) >= 3 and shape[1] <= 8
-    return array if has_channels or len(shape) < 2 else WithChannel(array)

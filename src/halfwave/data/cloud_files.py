@@ -26,7 +26,7 @@ def open_clouds(path: str | Path) -> PointSplit:
     In HDF5 the layout is that of `store`; a pressure is not needed and not read.
     """
     path = Path(path)
-    if path.is_dir():
+    if path.is_dir() or not h5py.is_hdf5(path):
         return open_point_dataset(path).test
     reader = H5Reader(path)
     group = next((group for group in _GROUPS if f"{group}/points" in reader.handle), None)

@@ -15,6 +15,7 @@ from torch import Tensor
 from halfwave.data.arrays import Bounds, PairSource
 from halfwave.data.pieces import PieceSource
 from halfwave.data.placement import Placement
+from halfwave.data.windows import Windows
 from halfwave.domains import Domain
 from halfwave.errors import InputError
 
@@ -34,6 +35,8 @@ class Split:
     def __init__(self, path: Path, name: str, source: PairSource, domain: Domain) -> None:
         self.path, self.name, self.domain = path, name, domain
         self._source = source
+        self.windows = source if isinstance(source, Windows) else None
+        """Of a file in time that is read so: the windows, and behind them the trajectories."""
         self._x_shape, self._y_shape = source.shapes
         check_shapes(path, name, source)
 
@@ -64,6 +67,12 @@ class Split:
         made._source = PieceSource(self._source, bounds)
         made._x_shape, made._y_shape = made._source.shapes
         return made
+
+    def in_memory(self) -> Split:
+        """The same samples with every state of their trajectories read once; InputError for other samples."""
+        if self.windows is None:
+            raise InputError(f"{self.path}: {self.name} has no windows of trajectories")
+        return Split(self.path, self.name, self.windows.in_memory(), self.domain)
 
     def set_epoch(self, epoch: int) -> None:
         """Begin an epoch: the samples of a file are the same in each, those of a `LiveSplit` are not."""
@@ -132,6 +141,24 @@ class Dataset:
         """Where its fields live."""
         return self.placement.domain
 
+    def understood(self) -> str:
+        """How the file was read, in one line: samples, channels, grid, domain, keys."""
+        keys, note, windows = self.metadata.get("keys"), self.metadata.get("note"), self.train.windows
+        channels = self.model_channels
+        parts = [
+            f"{self.n_train} + {self.n_test} {'samples' if windows is None else 'windows'}",
+            f"{channels[0]} -> {channels[1]} channels on {_text(self.grid)}",
+            f"domain {self.placement}",
+        ]
+        parts += [f"keys {', '.join(keys)}"] if keys else []
+        if windows is not None:
+            span = windows.window
+            parts += [f"{windows.source.count} trajectories of {windows.source.length} states to train on"]
+            parts += [f"history {span.history}, horizon {span.horizon}, stride {span.stride}"]
+        elif "steps" in self.metadata:
+            parts += [f"steps {self.metadata['steps']}"]
+        return f"{self.path.name}: {'; '.join([*parts, *([note] if note else [])])}"
+
     @property
     def n_train(self) -> int:
         return len(self.train)
@@ -147,6 +174,12 @@ class Dataset:
     @property
     def out_channels(self) -> int:
         return self.train.out_channels
+
+    @property
+    def model_channels(self) -> tuple[int, int]:
+        """Channels that a model of this data takes and gives."""
+        windows = self.train.windows
+        return self.in_channels, self.out_channels if windows is None else windows.source.channels
 
     @property
     def grid(self) -> tuple[int, ...]:

@@ -1,70 +1,52 @@
-"""Fields without truth: inputs to predict from, and predictions, in HDF5 or .npy files."""
+"""Fields without truth: inputs to predict from, of any format, and predictions, in HDF5 or .npy files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import h5py
 import numpy as np
 import torch
 from torch import Tensor
 
+from halfwave.data.arrays import PairSource
+from halfwave.data.opening import open_inputs
+from halfwave.data.readers.common import ReadOptions
 from halfwave.errors import InputError
 from halfwave.files import written_aside
 
-NAMES = ("x", "test/x")
+_DEFAULTS = ReadOptions()
 
 
 class Fields:
     """N fields C x grid of a file, read when asked for: `fields[2:10]` is a float32 tensor."""
 
-    def __init__(self, path: Path, shape: tuple[int, ...], read: Callable[[slice], np.ndarray]) -> None:
-        if not 3 <= len(shape) <= 5 or 0 in shape:
-            raise InputError(f"{path} has shape {shape}: expected N x C x grid with 1 to 3 grid axes, none empty")
-        self.path, self.shape, self._read = path, shape, read
+    def __init__(self, path: Path, source: PairSource, metadata: dict[str, Any]) -> None:
+        self.path, self.metadata, self._source = path, metadata, source
+        self.shape = source.shapes[0]
 
     def __getitem__(self, part: slice) -> Tensor:
-        values = np.array(self._read(part), dtype=np.float32)
+        indices = np.arange(self.shape[0])[part]
+        values = np.array(self._source.read(indices)[0], dtype=np.float32)
         if not np.isfinite(values).all():
-            first = (part.start or 0) + int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(1)))
+            first = int(indices[np.argmin(np.isfinite(values).reshape(len(values), -1).all(1))])
             raise InputError(f"{self.path} holds NaN or infinity in sample {first}")
         return torch.from_numpy(values)
 
-
-def open_fields(path: str | Path) -> Fields:
-    """The fields of an .npy file, or of the dataset ``x`` or ``test/x`` of an HDF5 file."""
-    path = Path(path)
-    if not path.exists():
-        raise InputError(f"{path} does not exist")
-    if path.stat().st_size == 0:
-        raise InputError(f"{path} is empty")
-    return _open_npy(path) if path.suffix == ".npy" else _open_hdf5(path)
+    def understood(self) -> str:
+        """How the file was read, in one line."""
+        keys = self.metadata.get("keys")
+        count, channels, *grid = self.shape
+        named = f" in {keys[0]!r}" if keys else ""
+        return f"{self.path.name}: {count} inputs of {channels} channels on {' x '.join(map(str, grid))}{named}"
 
 
-def _open_npy(path: Path) -> Fields:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path} is not an .npy array of numbers: {error}") from error
-    if array.dtype.kind not in "fiu":
-        raise InputError(f"{path} holds {array.dtype}, expected real numbers")
-    return Fields(path, array.shape, lambda part: array[part])
-
-
-def _open_hdf5(path: Path) -> Fields:
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise InputError(f"{path} is neither .npy nor a readable HDF5 file") from error
-    found = next((file[name] for name in NAMES if isinstance(file.get(name), h5py.Dataset)), None)
-    if found is None:
-        raise InputError(f"{path} has no dataset {' or '.join(NAMES)}")
-    if found.dtype.kind not in "fiu":
-        raise InputError(f"{path} holds {found.dtype}, expected real numbers")
-    return Fields(path, found.shape, lambda part: found[part])
+def open_fields(path: str | Path, options: ReadOptions = _DEFAULTS) -> Fields:
+    """The inputs of any file that `open_dataset` reads, of its test split where it has one, or of an `.npy` array."""
+    return Fields(Path(path), *open_inputs(path, options))
 
 
 class FieldWriter(AbstractContextManager["FieldWriter"]):

@@ -41,7 +41,8 @@ class Generator(Protocol):
         ...
 
     def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
-        """The named arrays of each sample: `x` and `y` (C x grid, float32), or those of a point cloud."""
+        """The named arrays of each sample, float32: `x` and `y` (C x grid); or those of a point cloud; or `trajectory`
+        (steps x C x grid), with which `static` (C x grid) and `parameters` (Q) may ride."""
         ...
 
 
@@ -51,6 +52,20 @@ def sample_shapes(generator: Generator) -> tuple[tuple[int, ...], tuple[int, ...
         raise InputError(f"{generator.name} has point clouds, whose shapes are known only when they are made")
     grid = generator.domain.grid(generator.resolution)  # type: ignore[attr-defined]
     return (generator.channels[0], *grid), (generator.channels[1], *grid)
+
+
+def pair_of(sample: Arrays, steps: tuple[int, int] = (0, -1)) -> tuple[np.ndarray, np.ndarray]:
+    """x and y of a sample on a grid; of a trajectory two of its states."""
+    if "trajectory" not in sample:
+        return sample["x"], sample["y"]
+    first, second = steps
+    return sample["trajectory"][first], sample["trajectory"][second]
+
+
+def check_times(time: float, steps: int) -> None:
+    """InputError unless a generator's time is positive and there is a state after the first."""
+    if time <= 0 or steps < 1:
+        raise InputError(f"a time of {time} in {steps} steps; accepted: a positive time, at least 1 step")
 
 
 def sample_rng(seed: int, split: str, index: int) -> np.random.Generator:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from halfwave.data.dataset import Dataset, Split
-from halfwave.data.generator import SPLITS, Generator
+from halfwave.data.generator import SPLITS, Generator, pair_of
 from halfwave.data.placement import Placement
 from halfwave.errors import InputError
 
@@ -32,7 +32,8 @@ class LiveSource:
         samples = self.generator.samples(self.seed, self.split, numbers)
         if not samples:
             return tuple(np.zeros((0, *shape[1:]), np.float32) for shape in self.shapes)  # type: ignore[return-value]
-        return np.stack([s["x"] for s in samples]), np.stack([s["y"] for s in samples])
+        x, y = zip(*map(pair_of, samples), strict=True)
+        return np.stack(x), np.stack(y)
 
 
 class LiveSplit(Split):

@@ -24,6 +24,8 @@ class Normalizer:
 
     mean: Tensor
     std: Tensor
+    repeats: bool = False
+    """Whether a tensor may hold several fields of these channels one after the other, such as states in time."""
 
     def __post_init__(self) -> None:
         if self.mean.ndim != 1 or self.mean.shape != self.std.shape:
@@ -42,19 +44,27 @@ class Normalizer:
         return v * std + mean
 
     def _shaped(self, v: Tensor) -> tuple[Tensor, Tensor]:
-        if v.ndim < 2 or v.shape[1] != len(self.mean):
+        fields = v.shape[1] // len(self.mean) if self.repeats and v.ndim > 1 else 1
+        if v.ndim < 2 or fields < 1 or v.shape[1] != fields * len(self.mean):
             raise InputError(f"a normalizer of {len(self.mean)} channels was given a tensor of shape {tuple(v.shape)}")
         shape = (-1, *[1] * (v.ndim - 2))
-        return self.mean.to(v).reshape(shape), self.std.to(v).reshape(shape)
+        mean, std = (self.mean.to(v), self.std.to(v)) if fields == 1 else (t.to(v).repeat(fields) for t in self._both)
+        return mean.reshape(shape), std.reshape(shape)
 
-    def state(self) -> dict[str, list[float]]:
+    @property
+    def _both(self) -> tuple[Tensor, Tensor]:
+        return self.mean, self.std
+
+    def state(self) -> dict[str, Any]:
         """JSON-able."""
-        return {"mean": self.mean.tolist(), "std": self.std.tolist()}
+        repeats = {"repeats": True} if self.repeats else {}
+        return {"mean": self.mean.tolist(), "std": self.std.tolist(), **repeats}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Normalizer:
         try:
-            return cls(*(torch.tensor(state[key], dtype=torch.float32) for key in ("mean", "std")))
+            mean, std = (torch.tensor(state[key], dtype=torch.float32) for key in ("mean", "std"))
+            return cls(mean, std, bool(state.get("repeats", False)))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"not the state of a normalizer: {error}") from error
 

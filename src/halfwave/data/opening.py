@@ -7,20 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
+
 from halfwave.data.arrays import H5Reader, PairSource, Rows, require_file
 from halfwave.data.dataset import Dataset, Split, check_shapes
 from halfwave.data.generator import SPLITS
+from halfwave.data.given import GivenData
 from halfwave.data.placement import Placement, place
 from halfwave.data.point_dataset import PointDataset, PointSplit, Thinned, read_h5_clouds
 from halfwave.data.readers.common import PAIR_NAMES, Found, ReadOptions
 from halfwave.data.readers.matlab_file import read_matlab, read_matlab_h5
 from halfwave.data.readers.mesh_directory import is_mesh_directory, read_mesh_directory
+from halfwave.data.readers.npy_file import MAGIC, read_npy
 from halfwave.data.readers.npz_file import read_npz
 from halfwave.data.readers.own_file import read_own, read_own_metadata
 from halfwave.data.readers.pdebench import is_pdebench, read_pdebench
+from halfwave.data.readers.plain_h5 import is_matlab, read_plain_h5
 from halfwave.data.readers.the_well import find_folders, is_the_well, read_the_well, read_the_well_directory
 from halfwave.data.readers.torch_file import read_torch
 from halfwave.data.resampling import Resampled
+from halfwave.data.trajectories import StatePairs
+from halfwave.data.windows import windows_of
 from halfwave.errors import InputError
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -28,7 +35,11 @@ _ZIP = b"PK\x03\x04"
 _DEFAULTS = ReadOptions()
 
 
-def open_dataset(path: str | Path, options: ReadOptions = _DEFAULTS) -> Dataset:
+Data = str | Path | GivenData
+"""Where data are: a path, or what a program holds."""
+
+
+def open_dataset(path: Data, options: ReadOptions = _DEFAULTS) -> Dataset:
     """Open a dataset of fields on a grid; nothing but its shapes is read until samples are asked for.
 
     Ours, neuraloperator's `.pt`, Li et al.'s `.mat`, PDEBench's and The Well's HDF5, or `.npz`.
@@ -40,7 +51,7 @@ def open_dataset(path: str | Path, options: ReadOptions = _DEFAULTS) -> Dataset:
     return dataset
 
 
-def open_point_dataset(path: str | Path, options: ReadOptions = _DEFAULTS) -> PointDataset:
+def open_point_dataset(path: Data, options: ReadOptions = _DEFAULTS) -> PointDataset:
     """Open a dataset of point clouds: ours, or a directory of meshes. InputError as for `open_dataset`."""
     dataset = open_any(path, options)
     if not isinstance(dataset, PointDataset):
@@ -48,14 +59,33 @@ def open_point_dataset(path: str | Path, options: ReadOptions = _DEFAULTS) -> Po
     return dataset
 
 
-def open_any(path: str | Path, options: ReadOptions = _DEFAULTS) -> Dataset | PointDataset:
-    """Open a dataset of either kind."""
+def open_inputs(path: str | Path, options: ReadOptions = _DEFAULTS) -> tuple[PairSource, dict[str, Any]]:
+    """The inputs of a file of fields, of its test split where it has one, and what the file says about itself.
+
+    Outputs are not needed. All formats of `open_dataset`, and `.npy`.
+    """
     path = Path(path)
-    found = _find(path, options)
+    found = _find(path, replace(options, inputs_only=True))
+    if isinstance(found, PointDataset):
+        raise InputError(f"{path} holds point clouds; fields on a grid are expected")
+    source = found.splits["test"] if "test" in found.splits else found.splits["samples"]
+    check_shapes(path, "inputs", source)
+    return source, found.metadata
+
+
+def open_any(path: Data, options: ReadOptions = _DEFAULTS) -> Dataset | PointDataset:
+    """Open a dataset of either kind."""
+    given = path if isinstance(path, GivenData) else None
+    path = Path("<given>") if given is not None else Path(path)  # type: ignore[arg-type]
+    found = _find(path, options) if given is None else _in_time(given.find(options), path, options)
     if isinstance(found, PointDataset):
         return _limit_clouds(found, options)
     splits, metadata = _complete(found, path, options)
+    if options.window is not None:
+        splits = {name: windows_of(source, options.window) for name, source in splits.items()}
     placement = place(found.domain, options.domain, len(splits["train"].shapes[0]) - 2, path)
+    if options.window is not None and (options.stride > 1 or options.resolution):
+        raise InputError("windows of trajectories are read on the grid of their file: leave the resolution out")
     if options.stride > 1 or options.resolution:
         splits, placement = _resample(splits, placement, options)
         metadata |= {"stride": options.stride, "resampled_to": options.resolution}
@@ -64,6 +94,21 @@ def open_any(path: str | Path, options: ReadOptions = _DEFAULTS) -> Dataset | Po
 
 
 def _find(path: Path, options: ReadOptions) -> Found | PointDataset:
+    found = _recognise(path, options)
+    return found if isinstance(found, PointDataset) else _in_time(found, path, options)
+
+
+def _in_time(found: Found, path: Path, options: ReadOptions) -> Found:
+    """For windows the trajectories stand in the splits, as pairs of states: each of them is one row."""
+    if options.window is None:
+        return found
+    if not found.trajectories:
+        raise InputError(f"{path} has no trajectories: a horizon needs states in time, N x steps x channels x grid")
+    pairs: dict[str, PairSource] = {name: StatePairs(part, (0, -1)) for name, part in found.trajectories.items()}
+    return replace(found, splits=pairs)
+
+
+def _recognise(path: Path, options: ReadOptions) -> Found | PointDataset:
     if path.is_dir():
         return _find_in_directory(path, options)
     require_file(path)
@@ -72,11 +117,13 @@ def _find(path: Path, options: ReadOptions) -> Found | PointDataset:
     if start.startswith(_HDF5) or start[512:].startswith(_HDF5):  # MATLAB 7.3 puts 512 bytes of its own first
         return _find_in_h5(H5Reader(path), options)
     if start.startswith(b"MATLAB 5"):
-        return read_matlab(path, options.steps[1])
+        return read_matlab(path, options)
     if start.startswith(_ZIP):
-        return read_torch(path) if _is_torch_archive(path) else read_npz(path)
+        return read_torch(path, options) if _is_torch_archive(path) else read_npz(path, options)
     if start.startswith(b"\x80"):  # a pickle: torch's format of before 1.6, or something that must not be loaded
-        return read_torch(path)
+        return read_torch(path, options)
+    if start.startswith(MAGIC):
+        return read_npy(path, options)
     raise InputError(f"{path} is not a dataset: neither HDF5 nor MATLAB, NumPy or PyTorch data")
 
 
@@ -92,16 +139,28 @@ def _find_in_directory(path: Path, options: ReadOptions) -> Found | PointDataset
 
 def _find_in_h5(reader: H5Reader, options: ReadOptions) -> Found | PointDataset:
     file = reader.handle
+    if options.x_key is not None:
+        return read_matlab_h5(reader, options) if is_matlab(file) else read_plain_h5(reader, options)
+    if options.inputs_only and isinstance(file.get("test/x"), h5py.Dataset):  # it may have no others
+        return read_plain_h5(reader, replace(options, x_key="test/x"))
     if any(split in file for split in SPLITS):
-        return read_h5_clouds(reader, read_own_metadata(reader)) if "train/points" in file else read_own(reader)
+        return (
+            read_h5_clouds(reader, read_own_metadata(reader))
+            if "train/points" in file
+            else read_own(reader, options.steps)
+        )
     if is_the_well(file):
         return read_the_well(reader, options.steps)
     if is_pdebench(file):
-        return read_pdebench(reader, options.steps)
-    if any(set(names) <= set(file) for names in PAIR_NAMES):
-        return read_matlab_h5(reader, options.steps[1])
+        return read_pdebench(reader, options)
+    if is_matlab(file):
+        return read_matlab_h5(reader, options)
+    known = {name for names in PAIR_NAMES for name in (names[:1] if options.inputs_only else names)}
+    if "trajectory" in file or known & set(file):
+        return read_plain_h5(reader, options)
     raise InputError(
-        f"{reader.path} has no dataset 'train/x' and no other known layout; it holds {', '.join(file) or 'nothing'}"
+        f"{reader.path} has no dataset 'train/x' and no other known layout; it holds {', '.join(file) or 'nothing'}; "
+        f"inputs and outputs of other names are given by --x-key and --y-key"
     )
 
 
@@ -151,7 +210,7 @@ def _add_test(found: Found, path: Path, options: ReadOptions) -> tuple[dict[str,
     splits = found.splits
     train = splits["train"] if "train" in splits else splits["samples"]
     if (file := options.test or _beside(path)) is not None:
-        other = _find(file, replace(options, test=None))
+        other = _find(file, replace(options, test=None))  # read by the same keys
         if isinstance(other, PointDataset):
             raise InputError(f"{file} holds point clouds; fields on a grid are expected")
         if options.domain is None and None not in (found.domain, other.domain) and found.domain != other.domain:

@@ -101,6 +101,11 @@ class PointDataset:
         """A cloud: the layout itself declares it."""
         return Placement(Cloud())
 
+    def understood(self) -> str:
+        """How the file was read, in one line."""
+        names = f", parameters {', '.join(self.parameter_names)}" if self.parameter_names else ""
+        return f"{self.path.name}: {self.n_train} + {self.n_test} point clouds{names}"
+
     @property
     def n_train(self) -> int:
         return len(self.train)

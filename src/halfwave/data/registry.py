@@ -8,14 +8,20 @@ from types import MappingProxyType
 from typing import Any
 
 from halfwave.data.ahmed import Ahmed
+from halfwave.data.burgers import Burgers
 from halfwave.data.car import Car
 from halfwave.data.darcy import Darcy
+from halfwave.data.exact_waves import Advection, Heat
 from halfwave.data.generator import Generator
+from halfwave.data.kuramoto_sivashinsky import KuramotoSivashinsky
 from halfwave.data.navier_stokes import NavierStokes
+from halfwave.data.poisson import Poisson
 from halfwave.data.shallow_water import ShallowWater
+from halfwave.data.smooth_darcy import SmoothDarcy
+from halfwave.data.vorticity_trajectories import VorticityTrajectories
 from halfwave.errors import InputError
 
-_GENERATORS: dict[str, type] = {g.name: g for g in (Darcy, NavierStokes, ShallowWater, Car, Ahmed)}
+_GENERATORS: dict[str, type] = {}
 GENERATORS: Mapping[str, type] = MappingProxyType(_GENERATORS)
 """Every generator by its name on the command line."""
 
@@ -25,6 +31,23 @@ def register_generator(kind: type[Any]) -> type[Any]:
     if _GENERATORS.setdefault(kind.name, kind) is not kind:
         raise ValueError(f"there is a dataset called {kind.name!r} already")
     return kind
+
+
+for _kind in (
+    Darcy,
+    NavierStokes,
+    ShallowWater,
+    Car,
+    Ahmed,
+    Burgers,
+    KuramotoSivashinsky,
+    Heat,
+    Advection,
+    Poisson,
+    SmoothDarcy,
+    VorticityTrajectories,
+):
+    register_generator(_kind)
 
 
 def build_generator(name: str, *, resolution: int | None = None, **parameters: Any) -> Generator:

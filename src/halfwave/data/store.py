@@ -6,6 +6,8 @@ only; an HDF5 file killed in mid-write may be lost. Its name says which samples 
 Layouts of the finished file (root attribute `metadata`: JSON):
 
     grid      /train/x, /train/y, /test/x, /test/y      each N x C x grid, float32
+    time      /train/trajectory, /test/trajectory       each N x steps x C x grid, float32; beside it, where there are
+              any, /train/static (N x S x grid) and /train/parameters (N x Q)
     points    /train/offsets (N + 1), and per sample i rows offsets[i]:offsets[i+1] of /train/points (P x 3),
               /train/normals (P x 3), /train/areas (P), /train/pressure (P); /train/parameters (N x Q); likewise /test
 """

@@ -39,6 +39,7 @@ NAMES = (
     "cost-of-half",
     "train-in-half",
     "gradient-underflow",
+    "apebench",
 )
 EXPERIMENTS = {name: f"halfwave.experiments.{name.replace('-', '_')}" for name in NAMES}
 """Name to module; a module is imported when its experiment is asked for, and holds it as EXPERIMENT."""

@@ -12,6 +12,7 @@ from halfwave.models.compressed import Compressed, compression_of
 from halfwave.models.embeddings import GridEmbedding, PositionalEmbedding, SinusoidalEmbedding
 from halfwave.models.field_norm import AdaptiveNorm
 from halfwave.models.fno import FNO, TFNO
+from halfwave.models.foreign import Foreign, foreign_name, under_policy
 from halfwave.models.gino import GINO
 from halfwave.models.graph_cache import GraphCache, PreparedGraphs
 from halfwave.models.mollifiers import MOLLIFIERS
@@ -26,6 +27,7 @@ from halfwave.models.settling import settle_for, settle_stabilizers, settled_sta
 from halfwave.models.sfno import SFNO
 from halfwave.models.trunk import GridOperator
 from halfwave.models.unet import UNet
+from halfwave.models.unrolled import Gradients, Unrolled, Unrolling, stepping_model
 
 _MODELS: dict[str, type[NeuralOperator]] = {cls.__name__: cls for cls in (FNO, TFNO, SFNO, GINO, UNet)}
 MODELS: Mapping[str, type[NeuralOperator]] = MappingProxyType(_MODELS)
@@ -63,6 +65,8 @@ __all__ = [
     "DomainPadding",
     "FNOBlock",
     "Factors",
+    "Foreign",
+    "Gradients",
     "GraphCache",
     "GridEmbedding",
     "GridOperator",
@@ -73,10 +77,13 @@ __all__ = [
     "SinusoidalEmbedding",
     "Skip",
     "UNet",
+    "Unrolled",
+    "Unrolling",
     "blocks_of",
     "build_model",
     "compression_of",
     "computing_in",
+    "foreign_name",
     "layer_factors",
     "names_in_operator",
     "nonlinearity_name",
@@ -87,6 +94,8 @@ __all__ = [
     "settle_for",
     "settle_stabilizers",
     "settled_stabilizers",
+    "stepping_model",
     "trial_run",
+    "under_policy",
     "unpack_points",
 ]

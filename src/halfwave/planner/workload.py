@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from halfwave.data import sample_shapes
 from halfwave.errors import InputError
 from halfwave.models import build_model
 from halfwave.recipes import Recipe, get_recipe
@@ -33,7 +32,7 @@ def recipe_workload(
             f"recipe {chosen.name!r} has point clouds, whose memory depends on their points: plan it with "
             f"halfwave.planner.plan_memory and real coordinates"
         )
-    x_shape, y_shape = sample_shapes(chosen.resized(_check_side(grid)).build_generator())
+    x_shape, y_shape = chosen.sample_shapes(_check_side(grid))
     given = {"in_channels": x_shape[0], "out_channels": y_shape[0], **chosen.arguments, **(arguments or {})}
     with torch.device("meta"):
         model = build_model(chosen.model, given)
@@ -42,7 +41,7 @@ def recipe_workload(
 
 def recipe_grid(recipe: Recipe, grid: int | None = None) -> tuple[int, ...]:
     """Points along each axis of a recipe's fields, or of such fields with `grid` points a side."""
-    return sample_shapes(recipe.resized(_check_side(grid)).build_generator())[0][1:]
+    return recipe.sample_shapes(_check_side(grid))[0][1:]
 
 
 def _check_side(grid: int | None) -> int | None:

@@ -1,5 +1,6 @@
 """A problem declared once: data, model and training at each scale, and the paper's settings with their lines."""
 
+from halfwave.recipes.general import GENERAL, general_recipe, recipe_for
 from halfwave.recipes.paper import (
     BLOCK_MB,
     HALF,
@@ -13,10 +14,11 @@ from halfwave.recipes.paper import (
     paper_setting,
 )
 from halfwave.recipes.problems import LINE, PROBLEMS, TITLES, UNET_PROBLEMS
-from halfwave.recipes.recipe import SCALES, Recipe, Scale, get_recipe, problem, recipes, register_recipe
+from halfwave.recipes.recipe import SCALES, DataFacts, Recipe, Scale, get_recipe, problem, recipes, register_recipe
 
 __all__ = [
     "BLOCK_MB",
+    "GENERAL",
     "HALF",
     "LINE",
     "METHOD_MB",
@@ -29,12 +31,15 @@ __all__ = [
     "TITLES",
     "UNET_PROBLEMS",
     "WEIGHTS_MB",
+    "DataFacts",
     "Recipe",
     "Scale",
     "describe_paper",
+    "general_recipe",
     "get_recipe",
     "paper_setting",
     "problem",
+    "recipe_for",
     "recipes",
     "register_recipe",
 ]

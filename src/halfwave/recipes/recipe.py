@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from halfwave.data import Generator, build_generator
+from halfwave.data import Generator, build_generator, sample_shapes
 from halfwave.domains import Domain
 from halfwave.errors import InputError
 
@@ -20,6 +20,15 @@ Scale = Literal["smoke", "small", "medium", "standard", "paper"]
 medium: an easier member of the family, whose models reach an error at which rounding can be seen: minutes too.
 """
 SCALES: tuple[Scale, ...] = get_args(Scale)
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What plans need to know of data: shapes (C, *grid) of one sample's input and output, and the domain."""
+
+    x_shape: tuple[int, ...]
+    y_shape: tuple[int, ...]
+    domain: Domain
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,7 @@ class Recipe:
         live: whether it is made while training, new samples in each epoch, rather than once into a file.
         training: settings of the trainer that differ from its defaults.
         problem, scale: of which this is one setting; `at` gives the others. Empty for a recipe made on the way.
+        facts: of the data, where they are not those of a generator (`recipes.recipe_for`).
     """
 
     name: str
@@ -49,6 +59,7 @@ class Recipe:
     live: bool = False
     problem: str = ""
     scale: str = ""
+    facts: DataFacts | None = None
 
     def build_generator(self) -> Generator:
         """Who makes the data."""
@@ -57,7 +68,18 @@ class Recipe:
     @property
     def domain(self) -> Domain:
         """Where the fields or points live."""
-        return self.build_generator().domain
+        return self.build_generator().domain if self.facts is None else self.facts.domain
+
+    def sample_shapes(self, resolution: int | None = None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Shapes (C, *grid) of one sample's input and output, on the data's grid or on one of another resolution."""
+        if self.facts is None:
+            return sample_shapes(self.resized(resolution).build_generator())
+        if not self.facts.domain.has_grid:
+            raise InputError(f"{self.name} has point clouds, whose shapes are not known before they are read")
+        if resolution is None:
+            return self.facts.x_shape, self.facts.y_shape
+        grid = self.facts.domain.grid(resolution)
+        return (self.facts.x_shape[0], *grid), (self.facts.y_shape[0], *grid)
 
     def resized(self, resolution: int | None) -> Recipe:
         """The recipe with fields of another resolution; itself for None."""

@@ -7,6 +7,7 @@ from halfwave.report.evidence import SIGNS, Evidence, Finding
 from halfwave.report.evidence_files import EvidenceFiles
 from halfwave.report.preview import BodyPictures, FieldPictures, save_preview
 from halfwave.report.profile import draw_profile
+from halfwave.report.rollout import animate_rollout, draw_rollout
 from halfwave.report.summary import Comparison, Exhibit, Line, Panel, Series, Summary, Value, plus_minus, text_of
 from halfwave.report.verdict import (
     CONFIRMED,
@@ -41,9 +42,11 @@ __all__ = [
     "Summary",
     "Value",
     "Verdict",
+    "animate_rollout",
     "draw_bounds",
     "draw_curves",
     "draw_profile",
+    "draw_rollout",
     "is_result",
     "plus_minus",
     "save_preview",

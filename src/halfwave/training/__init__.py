@@ -7,15 +7,19 @@ from halfwave.training.comparison import build_engine, compare_steps
 from halfwave.training.config import FREE_ON_RESUME, PLANNED, TrainConfig, read_config
 from halfwave.training.engine import Engine
 from halfwave.training.evaluation import evaluate, rounding_of
+from halfwave.training.from_run import find_model_file, initial_model, is_run, recipe_of_run
 from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
 from halfwave.training.nonfinite import NonFiniteError
 from halfwave.training.operator import Operator
+from halfwave.training.parting import Parting, compare_precisions
 from halfwave.training.problem import AnyDataset, build_operator, open_data
 from halfwave.training.recipe_step import build_recipe_step
 from halfwave.training.records import RunResult, read_metrics
+from halfwave.training.rollout import RolloutResult, evaluate_rollout, roll_out, start_of, stepper_of
 from halfwave.training.run_directory import claimed, describe_environment
 from halfwave.training.run_state import seed_all
 from halfwave.training.saving import load, read_extra, save
+from halfwave.training.spectra import Spectrum
 from halfwave.training.trainer import train, train_seeds
 
 __all__ = [
@@ -29,11 +33,14 @@ __all__ = [
     "LiveBytes",
     "NonFiniteError",
     "Operator",
+    "Parting",
     "RangeMonitor",
     "RelativeH1",
     "RelativeL2",
+    "RolloutResult",
     "RunResult",
     "Samples",
+    "Spectrum",
     "StepMeasure",
     "TrainConfig",
     "build_engine",
@@ -41,21 +48,30 @@ __all__ = [
     "build_operator",
     "build_recipe_step",
     "claimed",
+    "compare_precisions",
     "compare_steps",
     "cut",
     "describe_environment",
     "epoch_order",
     "evaluate",
+    "evaluate_rollout",
+    "find_model_file",
+    "initial_model",
+    "is_run",
     "load",
     "measure_step",
     "open_data",
     "read_config",
     "read_extra",
     "read_metrics",
+    "recipe_of_run",
+    "roll_out",
     "rounding_of",
     "samples_per_second",
     "save",
     "seed_all",
+    "start_of",
+    "stepper_of",
     "train",
     "train_seeds",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data import Split
+from halfwave.data import Split, Windows
 from halfwave.domains import Domain
 from halfwave.measure import tensors_of
 from halfwave.training.clouds import Inputs, Targets
@@ -24,6 +24,11 @@ class Samples(Protocol):
 
     @property
     def domain(self) -> Domain: ...
+
+    @property
+    def windows(self) -> Windows | None:
+        """Of samples that are spans of trajectories, those."""
+        ...
 
     def __len__(self) -> int: ...
 
@@ -38,7 +43,7 @@ class InMemory:
     """A split read once: x and y as two tensors. `part` is what it has of each field."""
 
     def __init__(self, split: Split, part: FieldPart = WHOLE) -> None:
-        self.domain, self.part = split.domain, part
+        self.domain, self.windows, self.part = split.domain, split.windows, part
         self.x, self.y = split[:]
 
     def __len__(self) -> int:
@@ -61,6 +66,10 @@ class InPieces:
     def domain(self) -> Domain:
         return self.split.domain
 
+    @property
+    def windows(self) -> Windows | None:
+        return self.split.windows
+
     def __len__(self) -> int:
         return len(self.split)
 
@@ -69,6 +78,11 @@ class InPieces:
 
     def set_epoch(self, epoch: int) -> None:
         self.split.set_epoch(epoch)
+
+
+def held(split: Split) -> Samples:
+    """A split read once; of windows of trajectories every state once, and not once for every window that it is in."""
+    return InMemory(split) if split.windows is None else split.in_memory()
 
 
 def part_of(samples: Samples) -> FieldPart:

@@ -53,8 +53,9 @@ def build_engine(config: TrainConfig, dataset: AnyDataset) -> Engine:
     """What one update of a config needs, without a run directory; its learning rate is the first of a long run."""
     seed_all(config.seed)
     fabric = Fabric(accelerator=config.accelerator, devices=1)
-    loss = problem_of(dataset).loss(config)
-    engine = Engine(fabric, build_operator(config, dataset), loss, config, total_steps=1000)
+    operator = build_operator(config, dataset)
+    loss = problem_of(dataset).loss(config, model=operator.model)
+    engine = Engine(fabric, operator, loss, config, total_steps=1000)
     engine.set_policy(config.build_schedule(fabric.device.type).policy_at(0.0))
     return engine
 

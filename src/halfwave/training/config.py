@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from torch import nn
 
-from halfwave.data import ReadOptions
+from halfwave.data import ChannelAxis, GivenData, ReadOptions, Window, is_given
 from halfwave.domains import read_name
-from halfwave.errors import InputError
+from halfwave.errors import InputError, described
 from halfwave.files import read_json
+from halfwave.models import MODELS, Gradients, NeuralOperator, foreign_name
 from halfwave.numerics import get_format
 from halfwave.parallel import MeshShape
 from halfwave.precision import BLOCKS, PRECISIONS, Policy, Schedule, check_stabilizer
@@ -20,6 +23,7 @@ from halfwave.recipes import Recipe
 
 SCHEDULE = "schedule"
 LIVE = "live:"
+GIVEN = "given: "
 PLANNED = "planned"
 PAPER = ((0.25, "mixed"), (0.5, "amp"), (0.25, "full"))
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
@@ -35,13 +39,18 @@ class TrainConfig(BaseModel):
 
     data: str
     """Dataset file or directory, of any format that `halfwave.data.open_any` reads; or live:NAME, samples that the
-    generator NAME makes while training, new ones in each epoch."""
+    generator NAME makes while training, new ones in each epoch. In a program also arrays, tensors or a `Dataset` of
+    pairs (`halfwave.data.GivenData`)."""
     model: str = "FNO"
-    """Class of the model: FNO, TFNO, SFNO, GINO, UNet."""
+    """Class of the model: FNO, TFNO, SFNO, GINO, UNet; in a program also a built module of any class."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the model; in_channels and out_channels follow the data where they are not given."""
     recipe: str | None = None
     """Name of the recipe that these settings came from, for the record."""
+
+    init_from: str | None = None
+    """Run directory or model file to begin from, weights and normalizers: fine-tuning, also at another resolution or
+    precision."""
 
     test_data: str | None = None
     """A separate file with the test samples."""
@@ -58,6 +67,29 @@ class TrainConfig(BaseModel):
     domain: str | None = None
     """Where the fields of a file live that does not say so: torus, box (points on its boundary too), box-cells, sphere,
     sphere-gauss, cloud; with sides torus:6.2832 or box:1x2. By default what the file declares, or else box-cells."""
+    horizon: int | None = Field(None, ge=1)
+    """Of trajectories: steps that a sample is unrolled over in training; every window of so many becomes a sample."""
+    horizons: tuple[tuple[float, int], ...] | None = None
+    """Of trajectories: a horizon that changes on the way, as pairs (fraction, steps), such as 0.5 1 0.5 8."""
+    history: int = Field(1, ge=1)
+    """Of trajectories: states that the model sees."""
+    time_stride: int = Field(1, ge=1)
+    """Of trajectories: one step of the model is so many of the file."""
+    unroll: Gradients = "all"
+    """Of trajectories: gradients through all steps, through the last of each (every step has a loss), or pushforward
+    (the last step has a loss, those before it make its input)."""
+    residual: bool = False
+    """Of trajectories: the model gives the change in a step, in units of its standard deviation, and not the state."""
+    noise: float = Field(0.0, ge=0)
+    """Of trajectories: normal noise on the states that training sees, in standard deviations of the state."""
+    recompute_steps: bool = False
+    """Of trajectories: each step runs again in the backward pass, so that memory hardly grows with the horizon."""
+    x_key: str | None = None
+    """Name of the inputs in a file of named arrays."""
+    y_key: str | None = None
+    """Name of the outputs in a file of named arrays."""
+    channel_axis: ChannelAxis | None = None
+    """Where plain arrays have their channels: 1 (after the samples), -1 (last), none; by default what shapes tell."""
 
     epochs: int = Field(30, ge=1)
     batch_size: int = Field(8, ge=1)
@@ -139,14 +171,31 @@ class TrainConfig(BaseModel):
     test_resolutions: tuple[int, ...] = ()
     """Grid sizes for evaluation after training, by resampling the test split."""
 
+    _given: GivenData | None = PrivateAttr(None)
+    _module: nn.Module | None = PrivateAttr(None)
+
     def __init__(self, **values: Any) -> None:
+        given, module = _take_data(values), _take_module(values)
         try:
             super().__init__(**values)
         except ValidationError as error:
             raise InputError(_one_line(error)) from None
+        self._given, self._module = given, module
+
+    @property
+    def source(self) -> str | GivenData:
+        """Where the data are: a path, or what the program holds; InputError where a record names data of a program."""
+        if self._given is None and self.data.startswith(GIVEN):
+            raise InputError(f"the data of this run were {self.data.removeprefix(GIVEN)}: give --data FILE")
+        return self._given if self._given is not None else self.data
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The built model, where the program has given one."""
+        return self._module
 
     @classmethod
-    def of(cls, recipe: Recipe, data: str | Path | None = None, **changes: Any) -> TrainConfig:
+    def of(cls, recipe: Recipe, data: Any = None, **changes: Any) -> TrainConfig:
         """The settings of a recipe on the dataset `data`, or on its own live data, with some fields changed.
 
         `arguments` among the changes are those of the model that differ from the recipe's. InputError without `data`
@@ -184,6 +233,13 @@ class TrainConfig(BaseModel):
     @classmethod
     def _known_format(cls, dtype: str | None) -> str | None:
         return None if dtype is None else get_format(dtype).name
+
+    @field_validator("horizons")
+    @classmethod
+    def _whole_horizons(cls, horizons: tuple[tuple[float, int], ...] | None) -> tuple[tuple[float, int], ...] | None:
+        if horizons is not None and not all(fraction > 0 and steps > 0 for fraction, steps in horizons):
+            raise ValueError(f"expected pairs of a positive fraction and at least 1 step, got {list(horizons)}")
+        return horizons or None
 
     @field_validator("domain")
     @classmethod
@@ -248,7 +304,32 @@ class TrainConfig(BaseModel):
     def read_options(self) -> ReadOptions:
         """How the data file is read."""
         test = None if self.test_data is None else Path(self.test_data)
-        return ReadOptions(test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps, self.domain)
+        return ReadOptions(
+            test, self.n_train, self.n_test, self.subsample, self.resolution, self.steps, self.domain,
+            self.x_key, self.y_key, self.channel_axis, window=self.window,
+        )  # fmt: skip
+
+    @property
+    def window(self) -> Window | None:
+        """What a sample of trajectories is; None where two steps are a pair. InputError for settings without one."""
+        if self.horizon is None and self.horizons is None:
+            for name in ("history", "time_stride", "unroll", "residual", "noise", "recompute_steps"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise InputError(f"{name} is for trajectories that are stepped through: expected a horizon with it")
+            return None
+        longest = self.horizon if self.horizons is None else max(steps for _, steps in self.horizons)
+        if self.horizons is not None and self.horizon not in (None, longest):
+            raise InputError(f"horizon is {self.horizon} and horizons go up to {longest}: expected one of the two")
+        assert longest is not None, "one of the two is given"
+        return Window(self.history, longest, self.time_stride)
+
+    def horizon_at(self, progress: float) -> int:
+        """Steps that training looks at when this part of its updates is done."""
+        if self.horizons is None:
+            return self.horizon or 1
+        ends = list(accumulate(fraction for fraction, _ in self.horizons))
+        place = next((i for i, end in enumerate(ends) if progress < end / ends[-1]), len(ends) - 1)
+        return self.horizons[place][1]
 
     def _policy(self, name: str, device: str) -> Policy:
         policy, _, own = name.partition(":")
@@ -279,9 +360,34 @@ def read_config(path: str | Path) -> TrainConfig:
         raise InputError(f"{path}: {error}") from None
 
 
-def _data_of(recipe: Recipe, data: str | Path | None) -> dict[str, Any]:
+def _take_data(values: dict[str, Any]) -> GivenData | None:
+    """What the program holds, taken out of `values`, where its description stays."""
+    data = values.get("data")
+    if isinstance(data, Path):
+        values["data"] = str(data)
+    if not is_given(data) and not isinstance(data, GivenData):
+        return None
+    given = data if isinstance(data, GivenData) else GivenData(data)
+    values["data"] = f"{GIVEN}{given}"
+    return given
+
+
+def _take_module(values: dict[str, Any]) -> nn.Module | None:
+    """A built model, taken out of `values`, where its class and its arguments stay."""
+    module = values.get("model")
+    if not isinstance(module, nn.Module):
+        return None
+    if values.get("arguments"):
+        raise InputError("arguments are those of a model that is built here: a built one has them already")
+    known = isinstance(module, NeuralOperator) and type(module).__name__ in MODELS
+    values["model"] = type(module).__name__ if known else foreign_name(module)
+    values["arguments"] = module.config if known else {}
+    return module
+
+
+def _data_of(recipe: Recipe, data: Any) -> dict[str, Any]:
     if data is not None:
-        return {"data": str(data)}
+        return {"data": data}
     if not recipe.live:
         raise InputError(f"no data are given and those of {recipe.name} are not live: expected a dataset file")
     counts = {"n_train": recipe.n_train, "n_test": recipe.n_test}
@@ -294,5 +400,5 @@ def _one_line(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"unknown field {name!r}: expected one of {', '.join(TrainConfig.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")
-    given = "" if first["type"] in ("missing", "value_error") else f", got {first['input']!r}"
+    given = "" if first["type"] in ("missing", "value_error") else f", got {described(first['input'])}"
     return f"{name}: {message}{given}"

@@ -17,7 +17,14 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from halfwave.measure import StepMeasure, measure
-from halfwave.models import recompute_blocks, set_precision, settle_stabilizers, settled_stabilizers
+from halfwave.models import (
+    Unrolled,
+    recompute_blocks,
+    set_precision,
+    settle_stabilizers,
+    settled_stabilizers,
+    stepping_model,
+)
 from halfwave.optimizers import build_optimizer
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch
@@ -86,7 +93,7 @@ class Engine:
         self.fabric, self.operator, self.loss, self.config = fabric, operator, loss, config
         self.team = team or Replicas(fabric, config.strategy)
         if config.recompute:
-            recompute_blocks(operator.model)
+            recompute_blocks(stepping_model(operator.model))
         if config.compile:
             operator.model.compile()
         self.module = self.team.setup(operator)
@@ -106,6 +113,14 @@ class Engine:
         """Set the learning rate of an update; it depends on the number of updates before it alone."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
+
+    def set_horizon(self, progress: float) -> int | None:
+        """Set how far training looks in time; it depends on the part of the batches that is done alone."""
+        model = self.operator.model
+        if not isinstance(model, Unrolled):
+            return None
+        model.set_steps(self.config.horizon_at(progress))
+        return model.steps
 
     def learning_rate(self, step: int) -> float:
         """The config's rate times what its scheduler says of the part of the updates that is done."""

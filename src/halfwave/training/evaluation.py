@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from halfwave.data import Windows
 from halfwave.domains import Domain
 from halfwave.errors import InputError
 from halfwave.models import computing_in
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch, Samples, part_of
 from halfwave.training.clouds import Targets
+from halfwave.training.in_time import PerStep
 from halfwave.training.losses import LOSSES, Loss, build_loss, floor_of, sizes_of
 from halfwave.training.parts import WHOLE, FieldPart
 
@@ -79,7 +81,7 @@ def sample_errors(
     What one of several processes knows: theirs add up to those of the whole split.
     """
     part = part_of(split)
-    losses = reported_losses(split.domain, part)
+    losses = reported_losses(split.domain, part, split.windows)
     device = next(model.parameters()).device
     found = {name: torch.zeros(len(split), dtype=torch.float64) for name in (*losses, _SIZE)}
     was_training = model.training
@@ -108,9 +110,12 @@ def mean_errors(found: Mapping[str, Tensor]) -> Errors:
     return Errors(means, len(sizes) - number)
 
 
-def reported_losses(domain: Domain, part: FieldPart = WHOLE) -> dict[str, Loss]:
-    """The errors that are reported on a domain."""
-    return {name: build_loss(name, domain, part=part) for name in (LOSSES if domain.has_grid else ("l2",))}
+def reported_losses(domain: Domain, part: FieldPart = WHOLE, windows: Windows | None = None) -> dict[str, Loss]:
+    """The errors that are reported on a domain; of windows in time their means over the steps."""
+    losses = {name: build_loss(name, domain, part=part) for name in (LOSSES if domain.has_grid else ("l2",))}
+    if windows is None:
+        return losses
+    return {name: PerStep(loss, windows.source.channels) for name, loss in losses.items()}
 
 
 def _coarser(batch: Batch, domain: Domain, resolution: int | None) -> Batch:

@@ -22,6 +22,7 @@ from halfwave.training.clouds import Inputs, Targets
 from halfwave.training.devices import Interrupts, add_up
 from halfwave.training.engine import Engine, Update
 from halfwave.training.evaluation import Errors, mean_errors, sample_errors
+from halfwave.training.in_time import noisy
 from halfwave.training.nonfinite import NonFiniteError, diagnose, promote, safer
 from halfwave.training.records import EpochMetrics, Recorder
 from halfwave.training.run_state import Position
@@ -50,6 +51,7 @@ class Loop:
         self.position = Position()
         self.monitor = RangeMonitor(engine.operator.model)
         self._said: set[str] = set()
+        self.horizon: int | None = None
         self.recorder = Recorder(keeper.run_dir, writes=self.fabric.is_global_zero)
 
     def resume(self) -> None:
@@ -123,6 +125,7 @@ class Loop:
         progress = self._done / (self.config.epochs * self.batches)
         self.position.phase = self.schedule.phase_at(progress)
         self.engine.set_policy(promote(self.schedule.policy_at(progress), self.position.promoted))
+        self.horizon = self.engine.set_horizon(progress)
         self.engine.set_step(self.position.step)
         self.monitor.step = self.position.step
 
@@ -131,12 +134,11 @@ class Loop:
         total = sum(len(indices) for indices in group)
         batches = [self._load(indices) for indices in group]
         start = time.perf_counter()  # throughput is that of steps with data in memory
-        policy = self._policy.name
         if self._measures(len(group)):
             # What is counted must not depend on whether this process has just resumed, with empty caches.
             self.engine.warm_up(batches, total)
             update, measured = self.engine.measured_update(batches, total, interrupted)
-            self.position.measured[policy] = [
+            self.position.measured[self._measured_as] = [
                 measured.peak_memory_bytes, measured.activation_bytes, self.position.step
             ]  # fmt: skip
         else:
@@ -154,10 +156,15 @@ class Loop:
         """
         if self.config.compile or self.config.strategy == "fsdp":
             return False  # their allocations do not pass the dispatcher
-        known = self.position.measured.get(self._policy.name)
+        known = self.position.measured.get(self._measured_as)
         if known is not None and (known[2] > 0 or self.position.step == 0):
             return False
         return self.position.step > 0 or self.position.batch + group >= self.batches
+
+    @property
+    def _measured_as(self) -> str:
+        """What the bytes of an update depend on: the policy, and in time how far it looks."""
+        return self._policy.name if self.horizon is None else f"{self._policy.name}, {self.horizon} steps"
 
     @property
     def _policy(self) -> Policy:
@@ -171,6 +178,10 @@ class Loop:
         x, y = self.train[taken]
         if self.config.augment:
             x, y = self._moved(x, y, taken)
+        if self.config.noise:
+            assert isinstance(x, Tensor), "noise is for fields on a grid"
+            seeds = [(self.config.seed, self.position.epoch, int(index), 2) for index in taken]
+            x = noisy(self.engine.operator, x, self.config.noise, seeds)
         return Batch(x, y, weight=float(len(own) > 0)).to(self.fabric.device)
 
     def _moved(self, x: Inputs, y: Targets, taken: Tensor) -> tuple[Inputs, Targets]:
@@ -271,7 +282,7 @@ class Loop:
         position = self.position
         means = {} if errors is None else errors.means
         full_means = {} if in_full is None else in_full.means
-        peak, activation, _ = position.measured.get(self._policy.name, (None, None, None))
+        peak, activation, _ = position.measured.get(self._measured_as, (None, None, None))
         return EpochMetrics(
             epoch=position.epoch + 1,
             step=position.step,

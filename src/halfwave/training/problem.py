@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Protocol, cast
+
+from torch import nn
 
 from halfwave.data import (
     Dataset,
@@ -15,11 +18,12 @@ from halfwave.data import (
 )
 from halfwave.domains import check_symmetries
 from halfwave.errors import InputError
-from halfwave.models import GINO, MODELS, GraphCache, NeuralOperator, build_model
+from halfwave.models import GINO, MODELS, GraphCache, Unrolled, build_model, under_policy
 from halfwave.recipes import paper_setting
-from halfwave.training.batches import InMemory, Samples
+from halfwave.training.batches import Samples, held
 from halfwave.training.clouds import CloudSamples, find_features, fit_clouds
 from halfwave.training.config import LIVE, TrainConfig
+from halfwave.training.in_time import PerStep, build_stepper
 from halfwave.training.losses import Loss, build_loss
 from halfwave.training.operator import Operator
 from halfwave.training.parts import WHOLE
@@ -46,7 +50,7 @@ class Problem(Protocol):
         """Arguments of the model, channels filled in from the data."""
         ...
 
-    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool = True) -> Operator:
+    def operator(self, config: TrainConfig, model: nn.Module, fit: bool = True) -> Operator:
         """The model with what is fitted on the train split; without `fit`, one that only shows that the model runs."""
         ...
 
@@ -54,8 +58,8 @@ class Problem(Protocol):
         """Train and test batches for this operator."""
         ...
 
-    def loss(self, config: TrainConfig, floor: float = 0.0) -> Loss:
-        """The training loss; a target up to the size `floor` counts as zero."""
+    def loss(self, config: TrainConfig, floor: float = 0.0, model: nn.Module | None = None) -> Loss:
+        """The training loss of an operator's `model`; a target up to the size `floor` counts as zero."""
         ...
 
 
@@ -76,15 +80,19 @@ class GridProblem:
                 raise InputError(f"{name} is for point clouds: {self.dataset.path} holds fields on a grid")
         check_modes_fit(config.arguments.get("n_modes"), self.dataset.grid, "n_modes")
         check_symmetries(config.augment, self.dataset.domain)
+        if config.augment and self.dataset.train.windows is not None:
+            raise InputError("augment does not work with a horizon: samples are windows of trajectories, leave one out")
         finest = self.dataset.test.grid[0]
         too_fine = [resolution for resolution in config.test_resolutions if not 0 < resolution <= finest]
         if too_fine:
             raise InputError(f"test resolution {too_fine[0]} is not on the test data: expected 1 to {finest}")
 
     def model_arguments(self, config: TrainConfig) -> dict[str, Any]:
-        return config.model_arguments(self.dataset.in_channels, self.dataset.out_channels)
+        return config.model_arguments(*self.dataset.model_channels)
 
-    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool = True) -> Operator:
+    def operator(self, config: TrainConfig, model: nn.Module, fit: bool = True) -> Operator:
+        if self.dataset.train.windows is not None:
+            return build_stepper(config, self.dataset, model, fit)
         if not (config.normalise and fit):
             return Operator(model, None, None)
         return Operator(model, *(fit_normalizers if self.team is None else self.team.fit)(self.dataset.train))
@@ -96,11 +104,14 @@ class GridProblem:
             return self.team.samples(train, in_memory), self.team.samples(test, config.in_memory)
         if not config.in_memory:
             return train, test
-        return InMemory(train) if train.lasting else train, InMemory(test)
+        return held(train) if train.lasting else train, held(test)
 
-    def loss(self, config: TrainConfig, floor: float = 0.0) -> Loss:
+    def loss(self, config: TrainConfig, floor: float = 0.0, model: nn.Module | None = None) -> Loss:
         part = WHOLE if self.team is None else self.team.part(self.dataset.grid)
-        return build_loss(config.loss, self.dataset.domain, floor, part=part)
+        loss = build_loss(config.loss, self.dataset.domain, floor, part=part)
+        if not isinstance(model, Unrolled):
+            return loss
+        return PerStep(loss, model.unrolling.channels, model)
 
 
 class CloudProblem:
@@ -129,7 +140,7 @@ class CloudProblem:
         latent = {"latent_feature_channels": 1 + len(config.features)}
         return latent | config.model_arguments(in_channels=3, out_channels=1)
 
-    def operator(self, config: TrainConfig, model: NeuralOperator, fit: bool = True) -> Operator:
+    def operator(self, config: TrainConfig, model: nn.Module, fit: bool = True) -> Operator:
         # A new one each time: neighbourhoods in the box of one sample are of no use in that of all.
         cast(GINO, model).cache = GraphCache() if config.graph_cache is None else GraphCache(config.graph_cache << 20)
         features = find_features(self.dataset, config.features)
@@ -149,7 +160,7 @@ class CloudProblem:
         )
         return train, test
 
-    def loss(self, config: TrainConfig, floor: float = 0.0) -> Loss:
+    def loss(self, config: TrainConfig, floor: float = 0.0, model: nn.Module | None = None) -> Loss:
         return build_loss(config.loss, self.dataset.domain, floor, config.area_weighted)
 
 
@@ -161,10 +172,12 @@ def problem_of(dataset: AnyDataset) -> Problem:
 def open_data(config: TrainConfig) -> AnyDataset:
     """The dataset of a config: its file, read as it says, or live from a solver."""
     if not config.is_live:
-        return open_any(config.data, config.read_options())
+        return open_any(config.source, config.read_options())
     for name in ("test_data", "subsample", "steps", "domain"):
         if getattr(config, name) != TrainConfig.model_fields[name].default:
             raise InputError(f"{name} is for files: {config.data} is made while training")
+    if config.window is not None:
+        raise InputError(f"horizon is for files of trajectories: {config.data} makes pairs while training")
     generator = build_generator(config.data.removeprefix(LIVE), resolution=config.resolution)
     if not generator.domain.has_grid:
         raise InputError(f"live data are fields on a grid: {generator.name} makes point clouds, write them to a file")
@@ -172,8 +185,12 @@ def open_data(config: TrainConfig) -> AnyDataset:
     return live_dataset(generator, n_train=n_train, n_test=n_test)
 
 
-def build_network(config: TrainConfig, problem: Problem) -> NeuralOperator:
-    """The untrained model of a config, with the channels of the problem."""
+def build_network(config: TrainConfig, problem: Problem) -> nn.Module:
+    """The untrained model of a config, with the channels of the problem; or the one that the program has given."""
+    if config.module is not None:
+        shared = any(tensor.is_shared() for tensor in config.module.state_dict().values())
+        # To a process of several it came in memory that they share: each trains weights of its own.
+        return under_policy(deepcopy(config.module) if shared else config.module)
     try:
         return build_model(config.model, problem.model_arguments(config))
     except (TypeError, ValueError) as error:
@@ -187,7 +204,8 @@ def build_operator(config: TrainConfig, dataset: AnyDataset) -> Operator:
 
 
 def is_point_model(name: str) -> bool:
-    return MODELS[name].takes_points
+    """Whether it takes point clouds; a module of a program takes fields on a grid."""
+    return name in MODELS and MODELS[name].takes_points
 
 
 def check_modes_fit(modes: Any, grid: tuple[int, ...], name: str) -> None:

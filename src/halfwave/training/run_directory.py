@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from halfwave.data import Placement
+from halfwave.data import GivenData, Placement
 from halfwave.errors import InputError
 from halfwave.files import locked, make_directory, read_json, remove_leftovers, write_json
 from halfwave.numerics import describe_cpu
@@ -53,7 +53,11 @@ def start_record(run_dir: Path, config: TrainConfig, placement: Placement) -> No
         record = {"config": config.to_dict(), "data": fingerprint, "domain": placement.to_dict()}
         write_json(path, {**record, "environment": describe_environment()})
         return
-    changed = config.differences(read_config(path))
+    before = read_config(path)
+    if config.epochs > before.epochs and not config.differences(before.model_copy(update={"epochs": config.epochs})):
+        write_json(path, {**read_json(path), "config": config.to_dict()})  # more of the same run
+        before = config
+    changed = config.differences(before)
     if changed:
         raise InputError(f"{run_dir} holds a run with other settings ({'; '.join(changed)}): use another directory")
     if read_json(path).get("data") != fingerprint:
@@ -78,10 +82,18 @@ def _is_record(path: Path) -> bool:
 
 def fingerprint_data(config: TrainConfig) -> dict[str, Any]:
     """What tells this data from other data: of files their content; live data is what its name says."""
+    start = {} if config.init_from is None else {"init": fingerprint_path(_weights(Path(config.init_from)))}
     if config.is_live:
-        return {"live": config.data}
+        return {"live": config.data, **start}
+    source = config.source
+    if isinstance(source, GivenData):
+        return {**source.fingerprint(), **start}
     test = {} if config.test_data is None else {"test": fingerprint_path(config.test_data)}
-    return {**fingerprint_path(config.data), **test}
+    return {**fingerprint_path(source), **test, **start}
+
+
+def _weights(init_from: Path) -> Path:
+    return init_from / "model.safetensors" if init_from.is_dir() else init_from
 
 
 def fingerprint_path(path: str | Path) -> dict[str, Any]:

@@ -20,11 +20,16 @@ from halfwave.errors import InputError
 from halfwave.models import (
     MODELS,
     Compressed,
+    Foreign,
+    Unrolled,
+    Unrolling,
     build_model,
     compression_of,
     set_precision,
     settle_stabilizers,
     settled_stabilizers,
+    stepping_model,
+    under_policy,
 )
 from halfwave.precision import Policy
 from halfwave.training.clouds import CloudEncoder
@@ -34,6 +39,7 @@ from halfwave.training.run_directory import library_version
 from halfwave.training.sealed import read_sealed, write_sealed
 
 KIND = "model"
+_FOREIGN = "module:"
 
 
 def save(model: nn.Module, path: str | Path, extra: Mapping[str, Any] | None = None) -> None:
@@ -43,7 +49,7 @@ def save(model: nn.Module, path: str | Path, extra: Mapping[str, Any] | None = N
 
 def model_file(model: nn.Module, extra: Mapping[str, Any] | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and JSON of a model's file. Where the model is sharded, every process must call this together."""
-    bare = model.model if isinstance(model, Operator) else model
+    bare = stepping_model(model.model if isinstance(model, Operator) else model)
     values = {**describe_model(model), "extra": dict(extra or {})}
     tensors = {name: whole(t) for name, t in bare.state_dict().items()}
     compressed = compression_of(bare)
@@ -53,8 +59,10 @@ def model_file(model: nn.Module, extra: Mapping[str, Any] | None = None) -> tupl
     return tensors, values
 
 
-def load(path: str | Path, expect: str | None = None) -> nn.Module:
+def load(path: str | Path, expect: str | None = None, *, model: nn.Module | None = None) -> nn.Module:
     """The model that `save` wrote (an `Operator` if it was one), in evaluation mode, its weights in the dtype they had.
+
+    A module of one's own is in the file by its weights alone: give one built alike as `model`, to take them.
 
     InputError, one line, for a file that is missing, empty, truncated, changed in any byte, or a pickle; for an unknown
     model; for one that is not the class named `expect`; for tensors that do not fit the model.
@@ -62,13 +70,8 @@ def load(path: str | Path, expect: str | None = None) -> nn.Module:
     tensors, values = read_sealed(path)
     if values.get("kind") != KIND:
         raise InputError(f"{path} holds {values.get('kind', 'no model')!r}: a file written by halfwave.save is needed")
-    name = values["model"]
-    if name not in MODELS:
-        raise InputError(f"{path} holds the unknown model {name!r}: expected one of {', '.join(MODELS)}")
-    if expect is not None and name != expect:
-        raise InputError(f"{path} holds a {name}: expected {expect}")
     compressed, tensors = _unpacked(path, values, tensors)
-    model = _build(path, name, values["arguments"]).to(_dtype(tensors))
+    model = under_policy(model if model is not None else _rebuilt(path, values, expect).to(_dtype(tensors)))
     load_tensors(model, tensors, path)
     if compressed is not None:
         model.compression = compressed  # type: ignore[assignment]
@@ -81,6 +84,21 @@ def load(path: str | Path, expect: str | None = None) -> nn.Module:
     return _with_normalizers(model, values).eval()
 
 
+def _rebuilt(path: str | Path, values: Mapping[str, Any], expect: str | None) -> nn.Module:
+    """The model of a file without its weights."""
+    name = values["model"]
+    if name.startswith(_FOREIGN):
+        raise InputError(
+            f"{path} has the weights of a {name.removeprefix(_FOREIGN)} of another program: load them into one, by "
+            f"halfwave.load(path, model=...)"
+        )
+    if name not in MODELS:
+        raise InputError(f"{path} holds the unknown model {name!r}: expected one of {', '.join(MODELS)}")
+    if expect is not None and name != expect:
+        raise InputError(f"{path} holds a {name}: expected {expect}")
+    return _build(path, name, values["arguments"])
+
+
 def read_extra(path: str | Path) -> dict[str, Any]:
     """The `extra` values that were given to `save`."""
     return read_sealed(path)[1].get("extra", {})
@@ -89,21 +107,22 @@ def read_extra(path: str | Path) -> dict[str, Any]:
 def describe_model(model: nn.Module) -> dict[str, Any]:
     """The JSON from which `load` builds the model again, without its tensors."""
     operator = model if isinstance(model, Operator) else Operator(model, None, None)
-    bare = operator.model
-    config = getattr(bare, "config", None)
+    bare = stepping_model(operator.model)
+    config = {} if isinstance(bare, Foreign) else getattr(bare, "config", None)
     if not isinstance(config, dict):
         raise InputError(f"cannot save a {type(bare).__name__}: it has no config, expected one of {', '.join(MODELS)}")
     policy = getattr(bare, "policy", None)
     normalizers = (operator.x_normalizer, operator.y_normalizer)
     return {
         "kind": KIND,
-        "model": type(bare).__name__,
+        "model": bare.name if isinstance(bare, Foreign) else type(bare).__name__,
         "arguments": config,
         "policy": None if policy is None else policy.to_dict(),
         "stabilizers": settled_stabilizers(bare),
         "normalizers": [n.state() if n is not None else None for n in normalizers],
         "encoder": None if operator.encoder is None else operator.encoder.state(),
         "is_operator": isinstance(model, Operator),
+        "unrolling": operator.model.unrolling.to_dict() if isinstance(operator.model, Unrolled) else None,
         "halfwave": library_version(),
     }
 
@@ -148,6 +167,9 @@ def _build(path: str | Path, name: str, arguments: dict[str, Any]) -> nn.Module:
 
 
 def _with_normalizers(model: nn.Module, values: Mapping[str, Any]) -> nn.Module:
+    unrolling = values.get("unrolling")
+    if unrolling is not None:
+        model = Unrolled(model, Unrolling(**unrolling))
     if not values["is_operator"]:
         return model
     x, y = (Normalizer.from_state(state) if state is not None else None for state in values["normalizers"])

@@ -20,7 +20,7 @@ from halfwave.domains import Domain
 from halfwave.optimizers import distribute_moment
 from halfwave.parallel import FieldPiece, GridLayout, MeshShape, Ranks, clip_gradients, own_rows, parallelize
 from halfwave.parallel import whole_tensor as whole_rows
-from halfwave.training.batches import InMemory, InPieces, Samples
+from halfwave.training.batches import InMemory, InPieces, Samples, held
 from halfwave.training.config import TrainConfig
 from halfwave.training.devices import Strategy, distribute, whole
 from halfwave.training.operator import Operator
@@ -123,7 +123,7 @@ class Replicas:
         return distribute_moment(parameter, tensor)
 
     def samples(self, split: Split, in_memory: bool) -> Samples:
-        return InMemory(split) if in_memory else split
+        return held(split) if in_memory else split
 
     def part(self, grid: tuple[int, ...]) -> FieldPart:
         return WHOLE

@@ -15,6 +15,7 @@ import contextlib
 import copy
 import os
 import statistics
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -22,20 +23,24 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from torch import nn
 
 from halfwave.data import Split
 from halfwave.display import Display
 from halfwave.errors import InputError
 from halfwave.files import check_no_input, make_directory, write_json
-from halfwave.models import MODELS, NeuralOperator, set_precision, trial_run
+from halfwave.models import MODELS, set_precision, stepping_model, trial_run
 from halfwave.parallel import GridLayout, MeshShape, parallelize
+from halfwave.recipes import GENERAL, general_recipe
 from halfwave.report import draw_curves
 from halfwave.training.checkpointing import Keeper
-from halfwave.training.config import TrainConfig
+from halfwave.training.config import GIVEN, TrainConfig
 from halfwave.training.devices import is_spawned, launch, under_torchrun
 from halfwave.training.engine import Engine
+from halfwave.training.from_run import begin_from, initial_model, keep_units
 from halfwave.training.loop import Loop
 from halfwave.training.losses import find_floor
+from halfwave.training.operator import Operator
 from halfwave.training.problem import AnyDataset, Problem, build_network, open_data, problem_of
 from halfwave.training.records import FIGURES, SUMMARY, RunResult, read_result
 from halfwave.training.run_directory import claimed, is_started, start_record
@@ -64,20 +69,50 @@ class Job:
         return problem_of(self.dataset)
 
     @cached_property
-    def model(self) -> NeuralOperator:
+    def model(self) -> nn.Module:
         """From the config's seed; from here on the random numbers are those of the run."""
         seed_all(self.config.seed)
-        return build_network(self.config, self.problem)
+        built = build_network(self.config, self.problem)
+        return built if self.start is None else stepping_model(self.start.model)
+
+    @cached_property
+    def start(self) -> Operator | None:
+        """What the run begins from, if it does not begin anew."""
+        if self.config.init_from is None:
+            return None
+        found = begin_from(self.config, build_network(self.config, self.problem))
+        return found if isinstance(found, Operator) else Operator(found, None, None)
+
+    def operator(self, problem: Problem) -> Operator:
+        """The model with what is fitted on the train split of `problem`, the job's own as one process has it, or with
+        what it was trained with before."""
+        if self.start is None or self.start.y_normalizer is None or not self.config.normalise:
+            return problem.operator(self.config, self.model)
+        begun = keep_units(self.start, problem.operator(self.config, self.model, fit=False))
+        return problem.operator(self.config, self.model) if begun is None else begun
 
 
-def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> RunResult:
+def train(
+    config: TrainConfig | None = None, run_dir: str | Path | None = None, *, quiet: bool = False, **settings: Any
+) -> RunResult:
     """Train to the end, or go on with the run that `run_dir` holds; a finished one returns its result at once.
+
+    >>> halfwave.train(data=(x, y), model=halfwave.FNO(...), run_dir="runs/mine", epochs=20)
+    >>> halfwave.train(data="flow.npz", model="fno", run_dir="runs/flow")
+
+    The settings are those of a `TrainConfig`, or one of them. `data` are arrays, tensors, a `Dataset` of pairs or a
+    path; `model` is a family (fno, tfno, sfno, gino, unet: its settings follow from the data), the name of a class with
+    `arguments`, or a built module, which is trained in place (on one device). By default `run_dir` is
+    runs/MODEL-PRECISION. A finished run goes on when more `epochs` are asked for.
 
     InputError, before anything is written, for a data file or model that cannot be used, a directory that cannot be
     written, and a directory that holds a run with other settings or other data.
     """
-    run_dir = Path(run_dir)
-    check_no_input(run_dir, *(path for path in (config.data, config.test_data) if path is not None))
+    config = _settle(config, settings)
+    name = f"{config.model.removeprefix('module:')}-{config.precision}"
+    run_dir = Path("runs") / name if run_dir is None else Path(run_dir)
+    held = (None if config.data.startswith(GIVEN) else config.data, config.test_data)
+    check_no_input(run_dir, *(path for path in held if path is not None))
     job = Job(config)
     check_config(job)
     if not is_started(run_dir):
@@ -89,7 +124,13 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
         if first:
             start_record(run_dir, config, job.dataset.placement)
         finished = _finished(run_dir)
-        if finished is not None:
+        if finished is not None and finished.epochs < config.epochs and finished.status == "finished":
+            with Display(0, quiet) as display:
+                display.say(
+                    f"{run_dir} was finished after {finished.epochs} epochs: going on to {config.epochs}, "
+                    f"at the rates of a run of that many"
+                )
+        elif finished is not None:
             return finished
         if is_spawned(config.processes, config.launched_as):
             job = Job(config)  # the model that was checked is freed: each worker has one of its own
@@ -97,10 +138,27 @@ def train(config: TrainConfig, run_dir: str | Path, *, quiet: bool = False) -> R
         return read_result(run_dir)
 
 
+def _settle(config: TrainConfig | None, settings: dict[str, Any]) -> TrainConfig:
+    if config is not None and settings:
+        raise InputError(f"{next(iter(settings))} is given beside a config: expected it in the config")
+    if config is not None:
+        return config
+    family, data = settings.get("model", "fno"), settings.get("data")
+    if not isinstance(family, str) or family not in GENERAL:
+        return TrainConfig(**settings)
+    read = TrainConfig(**{**settings, "model": GENERAL[family][0], "arguments": {}})
+    changes = {name: value for name, value in settings.items() if name not in ("model", "data")}
+    recipe = general_recipe(family, open_data(read))
+    if read.init_from is not None:
+        model, arguments = initial_model(read.init_from)
+        recipe = replace(recipe, model=model, arguments=arguments)
+    return TrainConfig.of(recipe, data, **changes)
+
+
 def check_config(job: Job) -> None:
     """InputError for settings that cannot be honoured together, on this data; nothing is built yet."""
     config, problem = job.config, job.problem
-    if config.model not in MODELS:
+    if config.module is None and config.model not in MODELS:
         raise InputError(f"unknown model {config.model!r}: expected one of {', '.join(MODELS)}")
     problem.check(config)
     config.build_schedule()
@@ -121,6 +179,8 @@ def _check_mesh(job: Job) -> None:
         "devices": config.devices != 1, "strategy": config.strategy != "auto", "compile": config.compile,
         "loss_scaling": config.loss_scaling, "monitor": config.monitor, "loss h1": config.loss == "h1",
         "test_resolutions": bool(config.test_resolutions), "augment": bool(config.augment),
+        "horizon": config.window is not None, "a built model": config.module is not None,
+        "data of a program": config.data.startswith(GIVEN),
     }  # fmt: skip
     for name, given in refused.items():
         if given:
@@ -172,14 +232,15 @@ def _train(fabric: Fabric, job: Job, run_dir: Path, quiet: bool) -> None:
     config, dataset = job.config, job.dataset
     team = build_team(fabric, config)
     problem = job.problem.on(team)
-    operator = problem.operator(config, job.model)
+    operator = job.operator(problem)
     train_split, test_split = problem.samples(config, operator)
     batches = -(-len(train_split) // config.batch_size)
     steps = -(-batches // config.accumulate) * config.epochs
-    loss = problem.loss(config, find_floor(train_split, "train"))
+    loss = problem.loss(config, find_floor(train_split, "train"), operator.model)
     find_floor(test_split, "test")  # refuses targets that are all zero now, and not after an epoch
     engine = Engine(fabric, operator, loss, config, steps, team)
     with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
+        display.say(dataset.understood())
         if dataset.placement.origin == "default":
             display.say(f"domain: {dataset.domain}, the default, as {dataset.path.name} declares none (--domain)")
         keeper = Keeper(engine, run_dir, {**dataset.metadata, "domain": dataset.placement.to_dict()})

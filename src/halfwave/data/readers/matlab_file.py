@@ -6,13 +6,14 @@ Version 7.3 files are HDF5 and are read sample by sample; older ones can only be
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import io
 
 from halfwave.data.arrays import H5Reader, LazyArray, damaged, require_numeric
-from halfwave.data.readers.common import Found, choose_pair, pair
+from halfwave.data.readers.common import Found, ReadOptions
+from halfwave.data.trajectories import MemoryStates, Trajectories
 from halfwave.domains import Box, Domain, Torus
 from halfwave.errors import InputError
 
@@ -45,22 +46,40 @@ class MatlabH5Array:
             raise damaged(self.reader.path, self.key) from error
 
 
-def read_matlab_h5(reader: H5Reader, step: int) -> Found:
+class MatlabH5States:
+    """All states of a version 7.3 array `u`, N x grid x time as MATLAB sees it, one channel each."""
+
+    def __init__(self, reader: H5Reader, key: str) -> None:
+        self.reader, self.key = reader, key
+        stored = require_numeric(reader.handle, key, reader.path).shape[::-1]
+        self.shape = (stored[0], stored[-1], 1, *stored[1:-1])
+
+    def read(self, index: int, steps: slice) -> np.ndarray:
+        try:
+            values = self.reader.handle[self.key][steps, ..., index]
+        except OSError as error:
+            raise damaged(self.reader.path, self.key) from error
+        return np.moveaxis(values.T, -1, 0)[:, None]
+
+
+def read_matlab_h5(reader: H5Reader, options: ReadOptions) -> Found:
     names = [name for name in reader.handle if not name.startswith("#")]
-    x, y = choose_pair(names, reader.path)
+    x, y = options.choose_pair(names, reader.path)
     inputs = MatlabH5Array(reader, x)
     shape = require_numeric(reader.handle, y, reader.path).shape[::-1]
-    at = _time_step(inputs.shape, shape, step, reader.path)
-    return _found(reader.path, (x, y), inputs, MatlabH5Array(reader, y, at), at)
+    at = _time_step(inputs.shape, shape, options.steps[1], reader.path)
+    outputs = inputs if y == x else MatlabH5Array(reader, y, at)
+    states = None if at is None else Trajectories(MatlabH5States(reader, y))
+    return _found(reader.path, (x, y), inputs, outputs, at, states, options)
 
 
-def read_matlab(path: Path, step: int) -> Found:
+def read_matlab(path: Path, options: ReadOptions) -> Found:
     _require_whole(path)
     try:
         names = [name for name, _, _ in io.whosmat(path)]
     except Exception as error:  # scipy reports damage in many ways
         raise InputError(f"{path} is truncated or not a MATLAB file") from error
-    x, y = choose_pair(names, path)
+    x, y = options.choose_pair(names, path)
     try:
         content = io.loadmat(path, variable_names=[x, y])
     except Exception as error:
@@ -69,9 +88,11 @@ def read_matlab(path: Path, step: int) -> Found:
         if content[key].dtype.kind not in "fiub":
             raise InputError(f"{path}: '{key}' has type {content[key].dtype}; real numbers are expected")
     outputs = content[y]
-    at = _time_step(content[x].shape, outputs.shape, step, path)
-    arrays = MemoryArray(content[x]), MemoryArray(outputs if at is None else outputs[..., at])
-    return _found(path, (x, y), *arrays, at)
+    at = _time_step(content[x].shape, outputs.shape, options.steps[1], path)
+    inputs = MemoryArray(content[x])
+    answers = inputs if y == x else MemoryArray(outputs if at is None else outputs[..., at])
+    states = None if at is None else Trajectories(MemoryStates(np.moveaxis(outputs, -1, 1)[:, :, None]))
+    return _found(path, (x, y), inputs, answers, at, states, options)
 
 
 def _require_whole(path: Path) -> None:
@@ -95,12 +116,23 @@ def _time_step(x: tuple[int, ...], y: tuple[int, ...], step: int, path: Path) ->
     return step % y[-1]
 
 
-def _found(path: Path, names: tuple[str, str], x: LazyArray, y: LazyArray, step: int | None) -> Found:
+def _found(
+    path: Path,
+    names: tuple[str, str],
+    x: LazyArray,
+    y: LazyArray,
+    step: int | None,
+    states: Trajectories | None,
+    options: ReadOptions,
+) -> Found:
     if len(x.shape) < 2 or len(y.shape) < 2:
         raise InputError(f"{path} has arrays of shape {x.shape} and {y.shape}; samples x grid is expected")
-    metadata = {"format": "Li et al. .mat"} if step is None else {"format": "Li et al. .mat", "steps": [0, step]}
-    samples = pair(x, y)
-    return Found({"samples": samples}, metadata, _domain(names, len(samples.shapes[0]) - 2, step is not None))
+    metadata: dict[str, Any] = {"format": "Li et al. .mat", "keys": list(names)}
+    if step is not None:
+        metadata["steps"] = [0, step]
+    samples = options.channel_rule.pair(x, y, f"{path}: '{names[0]}'")
+    domain = _domain(names, len(samples.shapes[0]) - 2, step is not None)
+    return Found({"samples": samples}, metadata, domain, {} if states is None else {"samples": states})
 
 
 def _domain(names: tuple[str, str], axes: int, in_time: bool) -> Domain | None:

@@ -12,7 +12,8 @@ from numpy.lib import format as npy
 
 from halfwave.data.arrays import MAPPED_LIMIT
 from halfwave.data.generator import SPLITS
-from halfwave.data.readers.common import Found, choose_pair, pair
+from halfwave.data.readers.common import Found, ReadOptions
+from halfwave.data.trajectories import MemoryStates, StatePairs, Trajectories
 from halfwave.errors import InputError
 
 _LOCAL_HEADER = 30  # bytes of a zip entry's own header before its name and extra field
@@ -67,15 +68,24 @@ def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
     return info.header_offset + _LOCAL_HEADER + name + extra
 
 
-def read_npz(path: Path) -> Found:
+def read_npz(path: Path, options: ReadOptions) -> Found:
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name.removesuffix(".npy") for name in archive.namelist()]
         if {f"{which}_{split}" for which in "xy" for split in SPLITS} <= set(names):
-            splits = {split: pair(NpzArray(path, f"x_{split}"), NpzArray(path, f"y_{split}")) for split in SPLITS}
+            rule, where = options.channel_rule, f"{path}: 'x_train'"
+            splits = {
+                split: rule.pair(NpzArray(path, f"x_{split}"), NpzArray(path, f"y_{split}"), where) for split in SPLITS
+            }
             return Found(dict(splits), {"format": "npz"})
-        x, y = choose_pair(names, path)
-        return Found({"samples": pair(NpzArray(path, x), NpzArray(path, y))}, {"format": "npz"})
+        if "trajectory" in names and options.x_key is None:
+            found = Trajectories(MemoryStates(np.load(path, allow_pickle=False)["trajectory"]))
+            pairs, metadata = StatePairs(found, options.steps), {"format": "npz", "steps": list(options.steps)}
+            return Found({"samples": pairs}, metadata, None, {"samples": found})
+        x, y = options.choose_pair(names, path)
+        inputs = NpzArray(path, x)
+        samples = options.channel_rule.pair(inputs, inputs if y == x else NpzArray(path, y), f"{path}: '{x}'")
+        return Found({"samples": samples}, {"format": "npz", "keys": [x, y]})
     except InputError:
         raise
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:

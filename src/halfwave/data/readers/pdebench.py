@@ -26,7 +26,8 @@ from halfwave.data.arrays import (
     damaged,
     require_numeric,
 )
-from halfwave.data.readers.common import Found, pair, side_length
+from halfwave.data.readers.common import Found, ReadOptions, side_length
+from halfwave.data.trajectories import H5States, StackedStates, States, Trajectories
 from halfwave.domains import Box, Domain
 from halfwave.errors import InputError
 
@@ -37,20 +38,23 @@ def is_pdebench(file: h5py.File) -> bool:
     return "tensor" in file or "density" in file or bool(_seeds(file))
 
 
-def read_pdebench(reader: H5Reader, steps: tuple[int, int]) -> Found:
-    file = reader.handle
+def read_pdebench(reader: H5Reader, options: ReadOptions) -> Found:
+    file, steps = reader.handle, options.steps
     if "nu" in file and "tensor" in file:
-        steady = pair(H5Array(reader, "nu"), H5Array(reader, "tensor"))
+        steady = options.channel_rule.pair(H5Array(reader, "nu"), H5Array(reader, "tensor"), str(reader.path))
         return Found({"samples": steady}, {"format": "PDEBench"}, _domain(file, steady.shapes[0][2:]))
     if "tensor" in file:
         x, y = (_field(reader, "tensor", step) for step in steps)
+        states: States = H5States(reader, "tensor", components=0)
     elif "density" in file:
         names = [name for name in FLUID_FIELDS if name in file]
         x, y = (_stack(reader, names, step) for step in steps)
+        states = StackedStates(tuple(H5States(reader, name, components=0) for name in names))
     else:
         x, y = (SeedArray(reader, step) for step in steps)
-    domain = _domain(file, x.shape[2:])
-    return Found({"samples": ArrayPair(x, y)}, {"format": "PDEBench", "steps": list(steps)}, domain)
+        states = SeedStates(reader)
+    found, domain = {"samples": Trajectories(states)}, _domain(file, x.shape[2:])
+    return Found({"samples": ArrayPair(x, y)}, {"format": "PDEBench", "steps": list(steps)}, domain, found)
 
 
 def _domain(file: h5py.File, grid: tuple[int, ...]) -> Domain | None:
@@ -104,3 +108,19 @@ class SeedArray:
             except OSError as error:
                 raise damaged(self.reader.path, self.keys[index]) from error
         return values
+
+
+class SeedStates:
+    """All states of the samples `<seed>/data` (time x grid x C), as N x time x C x grid."""
+
+    def __init__(self, reader: H5Reader) -> None:
+        self.reader = reader
+        self.keys = [f"{seed}/data" for seed in _seeds(reader.handle)]
+        stored = require_numeric(reader.handle, self.keys[0], reader.path).shape
+        self.shape = (len(self.keys), stored[0], stored[-1], *stored[1:-1])
+
+    def read(self, index: int, steps: slice) -> np.ndarray:
+        try:
+            return np.moveaxis(self.reader.handle[self.keys[index]][steps], -1, 1)
+        except OSError as error:
+            raise damaged(self.reader.path, self.keys[index]) from error

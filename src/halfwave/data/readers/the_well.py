@@ -28,6 +28,7 @@ from halfwave.data.arrays import (
     require_numeric,
 )
 from halfwave.data.readers.common import Found, side_length
+from halfwave.data.trajectories import H5States, StackedStates, Trajectories, join_trajectories
 from halfwave.domains import SPHERE_GRIDS, Box, Domain, Sphere, SphereGrid, Torus, latitudes
 from halfwave.errors import InputError
 
@@ -43,7 +44,8 @@ def is_the_well(file: h5py.File) -> bool:
 def read_the_well(reader: H5Reader, steps: tuple[int, int]) -> Found:
     source, names = _read_file(reader, steps)
     metadata = {"format": "The Well", "steps": list(steps), "fields": names}
-    return Found({"samples": source}, metadata, _domain(reader.handle, source.shapes[0][2:]))
+    domain = _domain(reader.handle, source.shapes[0][2:])
+    return Found({"samples": source}, metadata, domain, {"samples": _trajectories(reader)})
 
 
 def find_folders(path: Path) -> dict[str, list[Path]]:
@@ -60,6 +62,7 @@ def find_folders(path: Path) -> dict[str, list[Path]]:
 
 def read_the_well_directory(folders: dict[str, list[Path]], steps: tuple[int, int]) -> Found:
     splits: dict[str, PairSource] = {}
+    trajectories: dict[str, Trajectories] = {}
     fields: list[str] = []
     for split, files in folders.items():
         sources: list[PairSource] = []
@@ -70,8 +73,9 @@ def read_the_well_directory(folders: dict[str, list[Path]], steps: tuple[int, in
             sources.append(source)
             fields = names
         splits[split] = Joined(tuple(sources))
+        trajectories[split] = join_trajectories([_trajectories(H5Reader(file)) for file in files])
     domain = _domain(H5Reader(folders["train"][0]).handle, splits["train"].shapes[0][2:])
-    return Found(splits, {"format": "The Well", "steps": list(steps), "fields": fields}, domain)
+    return Found(splits, {"format": "The Well", "steps": list(steps), "fields": fields}, domain, trajectories)
 
 
 def _domain(file: h5py.File, grid: tuple[int, ...]) -> Domain | None:
@@ -144,3 +148,11 @@ def _field(reader: H5Reader, key: str, order: int, step: int | None) -> LazyArra
     if not 2 <= len(array.shape) - order <= 4:
         raise InputError(f"{reader.path}: '{key}' has shape {array.shape}; 1 to 3 grid axes are expected")
     return ChannelsFirst(array, order) if order else WithChannel(array)
+
+
+def _trajectories(reader: H5Reader) -> Trajectories:
+    """Fields that vary in time as states; the others ride along."""
+    found = list(_fields(reader))
+    states = StackedStates(tuple(H5States(reader, key, order) for key, order, varies in found if varies))
+    beside = [_field(reader, key, order, None) for key, order, varies in found if not varies]
+    return Trajectories(states, Stacked(tuple(beside)) if beside else None)

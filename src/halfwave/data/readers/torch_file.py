@@ -1,9 +1,13 @@
-"""neuraloperator's `.pt` files: a dictionary of tensors `x` and `y`, N x grid or N x C x grid."""
+"""neuraloperator's `.pt` files: tensors `x` and `y`, N x grid or N x C x grid; or a list of cars.
+
+Its Burgers files have x on the line and y in space and time, on times x line.
+"""
 
 from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data.arrays import MAPPED_LIMIT
-from halfwave.data.readers.common import Found, choose_pair, pair
+from halfwave.data.arrays import MAPPED_LIMIT, ArrayPair, LazyArray, WithChannel
+from halfwave.data.point_dataset import PointDataset
+from halfwave.data.readers.car_list import is_car_list, read_car_list
+from halfwave.data.readers.common import Found, ReadOptions
+from halfwave.data.trajectories import MemoryStates, StatePairs, Trajectories
 from halfwave.errors import InputError
 
 
@@ -27,7 +34,7 @@ class TorchArray:
 
     def read(self, indices: np.ndarray) -> np.ndarray:
         if self._tensor is None or self._touched > MAPPED_LIMIT:
-            self._tensor, self._touched = _load(self.path)[self.key], 0
+            self._tensor, self._touched = _named(_load(self.path), self.path)[self.key], 0
         values = self._tensor[torch.from_numpy(indices)]
         self._touched += values.numel() * values.element_size()
         return values.to(torch.float32).numpy()
@@ -36,24 +43,69 @@ class TorchArray:
         return {**self.__dict__, "_tensor": None}
 
 
-def read_torch(path: Path) -> Found:
+@dataclass(frozen=True)
+class AlongTime:
+    """N x C x line -> N x C x T x line, the same at all times: the input of an answer in space and time."""
+
+    array: LazyArray
+    times: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        n, c, line = self.array.shape
+        return (n, c, self.times, line)
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        values = self.array.read(indices)[:, :, None]
+        return np.broadcast_to(values, (*values.shape[:2], self.times, values.shape[-1]))
+
+
+def read_torch(path: Path, options: ReadOptions) -> Found | PointDataset:
     """Only tensors are unpickled (`weights_only`): a file with anything else in it is refused, never run."""
-    tensors = _load(path)
-    keys = choose_pair(list(tensors), path)
-    arrays = [_array(path, key, tensors[key]) for key in keys]
-    return Found({"samples": pair(*arrays)}, {"format": "neuraloperator .pt"})
+    content = _load(path)
+    if is_car_list(content):
+        return read_car_list(path, content, options)
+    tensors, metadata = _named(content, path), {"format": "neuraloperator .pt"}
+    if "trajectory" in tensors and options.x_key is None:
+        found = Trajectories(MemoryStates(tensors["trajectory"].float().numpy()))
+        pairs = StatePairs(found, options.steps)
+        return Found({"samples": pairs}, {**metadata, "steps": list(options.steps)}, None, {"samples": found})
+    keys = options.choose_pair(list(tensors), path)
+    x, y = (_array(path, key, tensors[key]) for key in keys)
+    if options.channel_axis is None and _is_space_time(x.shape, y.shape):
+        line: LazyArray = x if len(x.shape) == 3 else WithChannel(x)
+        space_time: LazyArray = y if len(y.shape) == 4 else WithChannel(y)
+        note = {
+            **metadata,
+            "keys": list(keys),
+            "note": f"{keys[0]} is repeated along time, the first axis of {keys[1]}",
+        }
+        return Found({"samples": ArrayPair(AlongTime(line, y.shape[-2]), space_time)}, note)
+    samples = options.channel_rule.pair(x, y, f"{path}: '{keys[0]}'")
+    return Found({"samples": samples}, {**metadata, "keys": list(keys)})
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _is_space_time(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+    """neuraloperator's Burgers files: x is N (x 1) x line and y N (x 1) x time x line, of at least 8 times."""
+    without = x[:1] + x[2:] if len(x) == 3 and x[1] == 1 else x
+    answer = y[:1] + y[2:] if len(y) == 4 and y[1] == 1 else y
+    return len(without) == 2 and len(answer) == 3 and answer[2] == without[1] and answer[1] >= 8
+
+
+def _named(content: Any, path: Path) -> dict[str, Any]:
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        kind = type(content).__name__
+        raise InputError(f"{path} holds a {kind}; a dictionary of tensors or a list of cars is expected")
+    return content
+
+
+def _load(path: Path) -> Any:
     try:
-        content = _load_tensors(path)
+        return _load_tensors(path)
     except pickle.UnpicklingError as error:
         raise InputError(f"{path} holds pickled objects other than tensors; they are not loaded") from error
     except Exception as error:  # torch reports damage in many ways
         raise InputError(f"{path} is truncated or not a file of tensors") from error
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise InputError(f"{path} holds a {type(content).__name__}; a dictionary of tensors is expected")
-    return content
 
 
 def _load_tensors(path: Path) -> Any:

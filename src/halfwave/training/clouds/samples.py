@@ -26,6 +26,10 @@ class CloudSamples:
         self._distances: dict[int, Tensor] = {}
 
     @property
+    def windows(self) -> None:
+        return None
+
+    @property
     def domain(self) -> Cloud:
         return Cloud()
 
