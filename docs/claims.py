@@ -52,7 +52,10 @@ def _verdicts(experiment: Experiment, scale: Scale) -> dict[str, str]:
     if scale not in experiment.scales:
         return {}
     try:
-        summary = summarise(read_results(experiment, scale, RESULTS))
+        results = read_results(experiment, scale, RESULTS)
+        if not results.rows:
+            return {}
+        summary = summarise(results)
     except InputError:
         return {}
     return {part.statement: f"{SIGNS[part.status]} {part.status}" for part in summary.verdict.parts}

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from halfwave.commands import bench
-from halfwave.measure import best_seconds, count_work, measure_rates
+from halfwave.measure import MachineRates, best_seconds, count_work, measure_rates
 from halfwave.measure.bench_cases import BENCH_CASES, BenchCase, build_batch, build_ours, build_peer
 from halfwave.measure.contenders import our_contender
 from halfwave.models import ChannelMLP
@@ -31,6 +31,9 @@ MODELS = (
 @pytest.fixture(autouse=True)
 def _tiny_cases(monkeypatch):
     monkeypatch.setattr(bench, "BENCH_CASES", TINY)
+    # Measuring what the machine can do takes longer than the cases.
+    rates = MachineRates(fp32=1e11, bf16=1e11, gelu=1e9, gelu_backward=1e9, memory=((1 << 16, 1e10),))
+    monkeypatch.setattr(bench, "measure_rates", lambda: rates)
 
 
 def test_bench_writes_ratios(command, tmp_path):

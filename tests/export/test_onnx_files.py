@@ -151,5 +151,5 @@ def test_what_neuraloperators_exporters_say_today():
             said.append(f"{type(error).__name__}: {error}")
     if len(said) < 2:
         pytest.skip("neuraloperator's FNO exports to ONNX now")
-    assert "to an ONNX model" in said[0]
+    assert said[0].startswith("ConversionError")
     assert said[1].startswith("AttributeError")  # its state_dict holds a dictionary beside the tensors

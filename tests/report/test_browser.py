@@ -17,7 +17,7 @@ def test_the_page_fits_a_phone_and_a_desk_in_light_and_dark(tmp_path, scheme):
         at = found[width]
         assert at["overflow"] <= 0, at
         assert at["outside"] == []
-        assert at["tables"] == 3
+        assert at["tables"] == 6
         assert len(at["images"]) == len(panels())
         assert min(at["images"]) > 0
         assert 320 <= min(at["shown"]) <= max(at["shown"]) < width

@@ -28,7 +28,7 @@ from halfwave.certificates.finite_sample import change_of_error, check_alpha
 from halfwave.certificates.norms import rms
 from halfwave.certificates.observing import Versions, core_of, observe, run_as
 from halfwave.certificates.remarks import concerns, notes
-from halfwave.certificates.resolution import Rounding, compare_with_grid
+from halfwave.certificates.resolution import GridRounding, compare_with_grid
 from halfwave.certificates.sensitivity import sensitivities
 from halfwave.errors import InputError
 from halfwave.models import NeuralOperator
@@ -76,7 +76,7 @@ def certify(
     adjoint = sensitivities(core, inside, policy=chosen)
     predicted, measured = adjoint.predict(chosen), torch.cat([look.measured for look in looks])
     fine = None if finer is None else core_of(model, finer.detach().float())[1]
-    resolution = compare_with_grid(models, inside, Rounding(chosen, predicted, measured), grid_samples, fine)
+    resolution = compare_with_grid(models, inside, GridRounding(chosen, predicted, measured), grid_samples, fine)
     bounds = [look.answer_bound for look in looks if look.answer_bound is not None]
     answer_bound = torch.cat(bounds) if len(bounds) == len(looks) else None
     return Certificate(

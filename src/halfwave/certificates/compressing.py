@@ -15,9 +15,9 @@ from halfwave.certificates.answers import Inputs, as_inputs, check_inputs, parts
 from halfwave.certificates.compression_text import describe
 from halfwave.certificates.finite_sample import conformal_bound
 from halfwave.certificates.observing import Versions, core_of, observe
-from halfwave.certificates.weight_shells import Rows, mean_squares, predict_change, rows_of
+from halfwave.certificates.weight_shells import WeightRows, mean_squares, predict_change, rows_of
 from halfwave.errors import InputError
-from halfwave.models import Compressed, GridOperator, NeuralOperator, UNet
+from halfwave.models import Compressed, GridOperator, NeuralOperator
 from halfwave.numerics import WIDTHS, RowIntegers, pack_rows, rounding_errors
 
 Packed = dict[str, RowIntegers]
@@ -123,14 +123,12 @@ def _inside(model: nn.Module, x: Any) -> tuple[NeuralOperator, Inputs]:
     return core, inputs
 
 
-def _random_fields(core: nn.Module) -> Tensor:
+def _random_fields(core: Any) -> Tensor:
     """Noise with the low half of its frequencies, variance 1."""
-    if isinstance(core, GridOperator):
-        grid = tuple(max(16, 2 * modes) for modes in core.n_modes)
-    elif isinstance(core, UNet):
-        grid = (32,) * core.n_dim
-    else:
+    if core.takes_points:
         raise InputError(f"a {type(core).__name__} needs samples to be compressed on: give x")
+    spectral = isinstance(core, GridOperator)
+    grid = tuple(max(16, 2 * modes) for modes in core.n_modes) if spectral else (32,) * core.n_dim
     noise = torch.randn(_RANDOM, core.in_channels, *grid, generator=torch.Generator().manual_seed(0))
     axes = tuple(range(2, noise.ndim))
     waves = torch.fft.fftn(noise, dim=axes)
@@ -160,7 +158,7 @@ class _Choice:
         self.errors = {name: self._errors(name, rows, squares[name]) for name, rows in self.rows.items()}
         self.numbers = {name: _numbers(rows, self.parameters[name].numel()) for name, rows in self.rows.items()}
 
-    def _errors(self, name: str, rows: Rows, squares: Tensor) -> Tensor:
+    def _errors(self, name: str, rows: WeightRows, squares: Tensor) -> Tensor:
         """(shells, widths): the expected square of the relative change of the answer."""
         parameter, weight = self.parameters[name], squares.reshape(rows.count, -1)
         found = []
@@ -226,7 +224,7 @@ class _Choice:
         """Every shell with its bound, JSON-able."""
         return [asdict(shell) for name, rows in self.rows.items() for shell in self._shells(rows, packed[name].widths)]
 
-    def _shells(self, rows: Rows, widths: Tensor) -> Iterator[Shell]:
+    def _shells(self, rows: WeightRows, widths: Tensor) -> Iterator[Shell]:
         parameter = self.parameters[rows.name]
         size = float(_row_norms(parameter.detach().double(), rows).max())
         changes = {bits: self._change_norms(parameter, rows, bits).cpu() for bits in set(widths.tolist())}
@@ -244,7 +242,7 @@ class _Choice:
             )
 
     @staticmethod
-    def _change_norms(parameter: Tensor, rows: Rows, bits: int) -> Tensor:
+    def _change_norms(parameter: Tensor, rows: WeightRows, bits: int) -> Tensor:
         return _row_norms(rounding_errors(parameter, rows.count, bits).reshape(parameter.shape), rows)
 
 
@@ -274,7 +272,7 @@ def _hull(errors: list[float]) -> Iterator[tuple[int, float, int]]:
         at = place
 
 
-def _numbers(rows: Rows, total: int) -> Tensor:
+def _numbers(rows: WeightRows, total: int) -> Tensor:
     return torch.bincount(rows.shells) * (total // rows.count)
 
 
@@ -282,7 +280,7 @@ def _bytes(packed: Packed) -> int:
     return sum(rows.nbytes for rows in packed.values())
 
 
-def _row_norms(tensor: Tensor, rows: Rows) -> Tensor:
+def _row_norms(tensor: Tensor, rows: WeightRows) -> Tensor:
     """Spectral norms: of the complex matrix of every mode, of the whole matrix elsewhere."""
     if not rows.by_mode:
         return torch.linalg.matrix_norm(tensor.reshape(rows.count, -1), ord=2).reshape(1)

@@ -70,7 +70,7 @@ class Resolution:
 
 
 @dataclass(frozen=True)
-class Rounding:
+class GridRounding:
     """What the policy does on the grid of the inputs: errors of each sample, predicted and measured."""
 
     policy: Policy
@@ -79,7 +79,7 @@ class Rounding:
 
 
 def compare_with_grid(
-    models: Versions, x: Inputs, rounding: Rounding, samples: int, finer: Tensor | None
+    models: Versions, x: Inputs, rounding: GridRounding, samples: int, finer: Tensor | None
 ) -> Resolution:
     """On the first `samples`, or as many as `finer` has."""
     measured = rounding.measured
@@ -102,7 +102,7 @@ def compare_with_grid(
 
 def _coarse_level(models: Versions, x: Tensor, policy: Policy, error: GridError) -> Level:
     chosen, exact = (observe(model, x, []).output for model in (models.chosen, models.exact))
-    # Rounding hardly depends on the grid, and little on the sample.
+    # GridRounding hardly depends on the grid, and little on the sample.
     predicted = predict_error(models.chosen, x[:PREDICTED], policy)
     return _level(error, predicted, relative_errors(chosen, exact, x))
 

@@ -23,7 +23,7 @@ PROBES = 2
 
 
 @dataclass(frozen=True)
-class Rows:
+class WeightRows:
     """How a parameter falls into rows and shells.
 
     Attributes:
@@ -43,7 +43,7 @@ class Rows:
         return len(self.shells)
 
 
-def rows_of(model: nn.Module) -> dict[str, Rows]:
+def rows_of(model: nn.Module) -> dict[str, WeightRows]:
     """Of every parameter."""
     frequencies = {}
     for name, conv in model.named_modules():
@@ -52,11 +52,11 @@ def rows_of(model: nn.Module) -> dict[str, Rows]:
     return {name: _rows(name, tuple(p.shape), frequencies.get(name)) for name, p in model.named_parameters()}
 
 
-def _rows(name: str, shape: tuple[int, ...], frequencies: Tensor | None) -> Rows:
+def _rows(name: str, shape: tuple[int, ...], frequencies: Tensor | None) -> WeightRows:
     if frequencies is not None:
-        return Rows(name, frequencies.flatten(), shape[frequencies.ndim :], True)
+        return WeightRows(name, frequencies.flatten(), shape[frequencies.ndim :], True)
     leading = 1 if len(shape) > 1 else 0
-    return Rows(name, torch.zeros(prod(shape[:leading]), dtype=torch.long), shape[leading:], False)
+    return WeightRows(name, torch.zeros(prod(shape[:leading]), dtype=torch.long), shape[leading:], False)
 
 
 def _frequencies(conv: SpectralConv) -> Tensor:

@@ -16,7 +16,7 @@ from halfwave.training import find_model_file
 
 @dataclass
 class Export:
-    """Write a trained operator as an ONNX file, as torch's own program or as a page; checked against torch."""
+    """A trained operator as ONNX, torch's program or a page, checked against torch."""
 
     run_path: Positional[Path]
     """Run directory, or a model file."""

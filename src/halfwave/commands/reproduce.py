@@ -37,6 +37,7 @@ class Reproduce:
     """Measures the tables and figures of the paper; without a name, lists them.
 
     What OUT/SCALE/NAME.csv holds is not measured again: a stopped run goes on.
+
     Start it as often as there are cores: processes share the work row by row.
     """
 

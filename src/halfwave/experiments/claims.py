@@ -64,7 +64,10 @@ def all_of(outcomes: Iterable[Outcome | None], what: str = "") -> Outcome | None
     status = REFUTED if REFUTED in statuses else CONFIRMED if statuses == {CONFIRMED} else UNDETERMINED
     telling = [outcome.clause for outcome in known if outcome.status == status]
     count = f"{what}, {len(telling)} of {len(known)}: " if what else ""
-    shown = [*telling[:_MOST_SHOWN], *(["..."] if len(telling) > _MOST_SHOWN else [])]
+    shown = [
+        *telling[:_MOST_SHOWN],
+        *([f"and {len(telling) - _MOST_SHOWN} more"] if len(telling) > _MOST_SHOWN else []),
+    ]
     return Outcome(status, count + "; ".join(shown))
 
 

@@ -31,6 +31,8 @@ def contradictions(experiments: Iterable[Experiment], scale: Scale, directory: s
         if scale not in experiment.scales:
             continue
         results = read_results(experiment, scale, directory)
+        if not results.rows:
+            continue
         current = set(results.wanted) - set(results.to_measure)
         for key in current & results.rows.keys():
             for quantity, value in experiment.facts(results.wanted[key], results.rows[key]):

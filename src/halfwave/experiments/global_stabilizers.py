@@ -126,12 +126,16 @@ def _largest(rows: list[Row]) -> int:
     return max(row["resolution"] for row in rows if row["setting"] == "raw")
 
 
+_TABULATED = {("paper", "darcy")}
+"""Settings and problems that the paper's table has."""
+
+
 def _line(group: tuple[Any, ...], found: list[Row]) -> Line:
     problem, setting, resolution, backend, method = group
     last = found[-1]
     failed = sum(not row["applied"] for row in found)
     ours = (_yes_or_no(_diverged(found)), len(found), failed, last["loss"], last["loss_scale"])
-    paper = _yes_or_no(PAPER[method]) if setting == "paper" and problem == "darcy" else None
+    paper = _yes_or_no(PAPER[method]) if (setting, problem) in _TABULATED else None
     return Line((TITLES[problem], setting, resolution, backend, method), (paper, None, None, None, None), ours)
 
 

@@ -67,6 +67,9 @@ ASSESSED = (
 BODIES = ("car", "ahmed")
 """Their trainings are long and differ by percents from seed to seed: more seeds than an evening has would be needed."""
 
+SQUARES = ("navier-stokes", "darcy")
+"""The problems on a square."""
+
 
 def seeds_on(name: str, scale: Scale) -> tuple[int, ...]:
     """The first seeds of a problem."""
@@ -75,7 +78,7 @@ def seeds_on(name: str, scale: Scale) -> tuple[int, ...]:
 
 def methods_on(name: str, scale: Scale, methods: Sequence[str] = TRAINED) -> tuple[str, ...]:
     """Of some methods those that are trained on a problem; at medium the squares alone have all of them."""
-    if scale in ("small", "paper") or (scale == "medium" and name in ("navier-stokes", "darcy")):
+    if scale in ("small", "paper") or (scale == "medium" and name in SQUARES):
         return tuple(methods)
     left_out = ("amp", "ours-bf16") if name in BODIES or scale == "smoke" else ("amp",)
     return tuple(method for method in methods if method not in left_out)

@@ -105,7 +105,8 @@ def _check_planning(rows: list[Row]) -> Outcome:
 
 def _check_order(rows: list[Row]) -> Outcome:
     shares = _shares(rows, "planning")
-    return Outcome.of(shares["navier-stokes"] > shares["darcy"], _listed(shares))
+    flow, darcy = shares["navier-stokes"], shares["darcy"]
+    return Outcome.of(flow > darcy, _listed(shares))
 
 
 def _check_cached(rows: list[Row]) -> Outcome:

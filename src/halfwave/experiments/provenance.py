@@ -136,6 +136,7 @@ def without_words(source: str) -> ast.Module:
     return tree
 
 
+@lru_cache(maxsize=4096)
 def _text(module: str, name: str | None) -> str:
     if not _is_ours(module):  # an experiment of somebody else's
         return inspect.getsource(sys.modules[module]) if module in sys.modules else ""

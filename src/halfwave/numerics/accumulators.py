@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 
 from halfwave.numerics.formats import FORMATS, Format
-from halfwave.numerics.hardware import kind_of
+from halfwave.numerics.hardware import kind_of, narrows_fp32
 from halfwave.numerics.stage_arithmetic import Arithmetic
 
 _X86 = ("x86_64", "amd64", "i686")
@@ -103,7 +103,7 @@ def _wide(compute: torch.dtype) -> Format:
 
 def _on_cpu(compute: torch.dtype) -> Accumulation:
     wide = _wide(compute)
-    if compute is torch.float32 and _narrow_fp32():
+    if compute is torch.float32 and narrows_fp32():
         source = "torch may multiply fp32 in bf16 here (fp32_precision or set_float32_matmul_precision)"
         return Accumulation(wide, wide.unit_roundoff, source=source, known=False)
     if compute in (torch.float32, torch.float64):
@@ -143,10 +143,3 @@ def _tensor_cores(device: torch.device) -> str | None:
 
 def _tf32_allowed() -> bool:
     return bool(torch.backends.cuda.matmul.allow_tf32)
-
-
-def _narrow_fp32() -> bool:
-    # "none" follows the wider setting, whose default is IEEE; older versions of torch have the second one only.
-    matmul = getattr(torch.backends.mkldnn, "matmul", None)
-    narrow = getattr(matmul, "fp32_precision", "none") in ("bf16", "tf32")
-    return narrow or torch.get_float32_matmul_precision() != "highest"

@@ -8,6 +8,7 @@ No other module asks a CPU anything (of GPUs torch.cuda is asked where one is us
   `planner.precision`.
 - `thread_count`: how `models.pointwise` cuts a field, and the last bits of every sum (data are made, and experiments
   run, `on_threads(1)`, so that their numbers do not depend on it).
+- `narrows_fp32` (may fp32 be multiplied in less?): whether a bound of fp32 is one (`numerics.accumulators`).
 - `core_count`, `memory_bytes`: how many processes make data; the memory that `halfwave plan` plans for.
 - `kind_of`, `default_half` (which device?): slices or one piece, native products, the half format that nobody named.
 
@@ -103,6 +104,14 @@ def _native_half() -> frozenset[str]:
     return frozenset(
         name for name, asked in probes.items() if any(getattr(torch.cpu, probe, lambda: False)() for probe in asked)
     )
+
+
+def narrows_fp32() -> bool:
+    """Whether torch has been allowed to multiply fp32 in bf16 or tf32 on this CPU."""
+    # "none" follows the wider setting, whose default is IEEE; older versions of torch have the second one only.
+    matmul = getattr(torch.backends.mkldnn, "matmul", None)
+    narrow = getattr(matmul, "fp32_precision", "none") in ("bf16", "tf32")
+    return narrow or torch.get_float32_matmul_precision() != "highest"
 
 
 def default_half(device: torch.device | str = "cpu") -> Format:

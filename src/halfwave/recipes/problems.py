@@ -294,9 +294,13 @@ def _medium() -> None:
     )  # fmt: skip
 
 
+# Frequencies of 1 to 16 half-waves along the box: those of the default embedding are all below one.
 _MEDIUM_GINO: Mapping[str, Any] = {
     **_SMALL_GINO,
     "fno_hidden_channels": 24,
+    "in_gno_pos_embed_type": "nerf",
+    "out_gno_pos_embed_type": "nerf",
+    "gno_embed_channels": 5,
     "in_gno_channel_mlp_hidden_layers": [32, 32],
     "out_gno_channel_mlp_hidden_layers": [64, 32],
 }
