@@ -104,7 +104,7 @@ def _train_ours(scenario: Any, contest: Contest) -> Scored:
             evaluate_every=max(1, size.updates // updates),
             checkpoint_every=max(1, size.updates // updates),
             batch_size=size.batch,
-            learning_rate=3e-3,
+            learning_rate=1e-2,
             weight_decay=0.0,
             scheduler="one-cycle",
             precision=contest.method,
