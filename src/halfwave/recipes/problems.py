@@ -279,7 +279,7 @@ def _medium() -> None:
         {"hidden_channels": 16, "n_levels": 3}, mild, (1000, 100), {**square, "learning_rate": 2e-3},
     )  # fmt: skip
     _declare(
-        "shallow-water", "medium", "shallow water 32x64 for a quarter of an hour: an SFNO of 1% error", "SFNO",
+        "shallow-water", "medium", "shallow water 32x64 for 15 minutes: an SFNO of 1% error", "SFNO",
         {"n_modes": [24, 24], "hidden_channels": 32, "n_layers": 4}, {"resolution": 32, "hours": 0.25}, (500, 50),
         {**periodic, "normalise": False},
     )  # fmt: skip
