@@ -150,8 +150,10 @@ def test_accumulating_small_batches_is_one_large_batch(data_file, tmp_path):
 def test_changed_settings_or_data_are_refused_and_nothing_is_touched(run, tmp_path, write_dataset):
     config, run_dir, _ = run
     before = {p: p.read_bytes() for p in run_dir.iterdir() if p.is_file()}
-    with pytest.raises(InputError, match="epochs: 6 -> 7"):
-        train(config.model_copy(update={"epochs": 7}), run_dir, quiet=True)
+    with pytest.raises(InputError, match="epochs: 6 -> 5"):
+        train(config.model_copy(update={"epochs": 5}), run_dir, quiet=True)
+    with pytest.raises(InputError, match="batch_size: 5 -> 3"):
+        train(config.model_copy(update={"epochs": 7, "batch_size": 3}), run_dir, quiet=True)
     other = write_dataset(tmp_path / "other.h5", seed=1)
     with pytest.raises(InputError, match="not the file that"):
         train(config.model_copy(update={"data": str(other)}), run_dir, quiet=True)

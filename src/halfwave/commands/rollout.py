@@ -41,7 +41,7 @@ _COMPARED = 4
 
 @dataclass
 class Rollout(ReadingOptions):
-    """Steps in time: errors, spectra, correlation, an animation, and how long half precision is safe."""
+    """Steps in time: error, spectra, an animation, how long half is safe."""
 
     run_path: Positional[Path]
     """Run directory of a training with --horizon, or a model file."""

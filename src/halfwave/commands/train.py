@@ -200,7 +200,7 @@ def _build_command() -> type:
     command.__doc__ = (
         "Train a model by a recipe; every setting can be changed by an option.\n\n"
         f"Recipes (and each problem at the scales of `reproduce`, such as darcy-small):\n{listed}\n\n"
-        f"For --data of your own, with settings that follow from it: {', '.join(GENERAL)}"
+        f"For --data of your own, settings from it: {', '.join(GENERAL)}"
     )
     return command
 

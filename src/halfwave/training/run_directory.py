@@ -54,14 +54,19 @@ def start_record(run_dir: Path, config: TrainConfig, placement: Placement) -> No
         write_json(path, {**record, "environment": describe_environment()})
         return
     before = read_config(path)
-    if config.epochs > before.epochs and not config.differences(before.model_copy(update={"epochs": config.epochs})):
-        write_json(path, {**read_json(path), "config": config.to_dict()})  # more of the same run
-        before = config
-    changed = config.differences(before)
+    longer = config.epochs > before.epochs and _is_finished(run_dir)
+    changed = config.differences(before.model_copy(update={"epochs": config.epochs}) if longer else before)
     if changed:
         raise InputError(f"{run_dir} holds a run with other settings ({'; '.join(changed)}): use another directory")
     if read_json(path).get("data") != fingerprint:
         raise InputError(f"{config.data} is not the file that {run_dir} was trained on: use another directory")
+    if longer:
+        write_json(path, {**read_json(path), "config": config.to_dict()})
+
+
+def _is_finished(run_dir: Path) -> bool:
+    summary = run_dir / SUMMARY
+    return summary.exists() and read_json(summary).get("status") == "finished"
 
 
 def _check_free(run_dir: Path) -> None:
