@@ -114,7 +114,7 @@ def test_clouds_and_grids_are_not_mixed_up(fails, trained, trained_bodies, datas
     fails(1, "holds point clouds; the model takes fields on a grid", "evaluate", trained, "--data", bodies)
     fails(2, "--resolution is for fields on a grid", "evaluate", trained_bodies, "--resolution", 4)
     fails(1, "holds fields on a grid; a dataset 'points'", "predict", trained_bodies, dataset, tmp_path / "o.h5")
-    fails(1, "has no dataset x or test/x", "predict", trained, bodies, tmp_path / "o.h5")
+    fails(1, "holds point clouds; fields on a grid are expected", "predict", trained, bodies, tmp_path / "o.h5")
     fails(1, "clouds need a name that ends in .h5", "predict", trained_bodies, bodies, tmp_path / "o.npy")
     assert not (tmp_path / "run").exists()
 

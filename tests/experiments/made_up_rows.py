@@ -1,6 +1,7 @@
 """Rows that nobody measured: for each experiment some on which its claim holds, and some that it must refuse."""
 
 from halfwave.experiments import (
+    apebench,
     block_precision,
     cost_of_half,
     factorization,
@@ -318,6 +319,19 @@ def gemm_rows(fft_fails, gemm_fails, growth):
     ]  # fmt: skip
 
 
+def apebench_rows(full, mixed):
+    """Our score over APEBench's, and mixed over full, on every scenario."""
+    scores = {"apebench": 0.1, "full": 0.1 * full, "mixed": 0.1 * full * mixed}
+    return [
+        {
+            "scenario": name, "dims": dims, "method": method, "seed": 0, "score": score, "first_step": score,
+            "last_step": score, "parameters": 100, "seconds": 1.0,
+        }
+        for name, dims in apebench.SCENARIOS
+        for method, score in scores.items()
+    ]  # fmt: skip
+
+
 def peer_rows(error, activations, seconds):
     theirs = {"test_l2": 0.1, "test_h1": 0.2, "peak_memory_bytes": 200, "activation_bytes": 100,
               "seconds_per_epoch": 2.0}  # fmt: skip
@@ -445,6 +459,7 @@ MADE_UP = {
     "half-weights": (half_rows(0.92, 0.52), half_rows(0.5, 0.9)),
     "gemm-stability": (gemm_rows(True, False, 1.0), gemm_rows(False, True, 3.0)),
     "peer": (peer_rows(0.1, 50, 1.0), peer_rows(0.11, 120, 3.0)),
+    "apebench": (apebench_rows(0.9, 1.0), apebench_rows(1.2, 1.1)),
     "precision-swap": (
         swap_rows({}, {"amp bf16": 2e-3, "stream bf16": 2e-4}),
         swap_rows(
