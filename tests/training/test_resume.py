@@ -182,7 +182,7 @@ def test_a_damaged_newest_checkpoint_falls_back_and_says_so(settings, whole, tmp
             train(settings, tmp_path, quiet=True)
     newest, before = Checkpoints(tmp_path / "state", 9).files()
     content = bytearray(newest.read_bytes())
-    content[len(content) // 2] ^= 0xFF
+    content[-1] ^= 0xFF  # in a tensor: the header, with the checksum in it, is most of a small checkpoint
     newest.write_bytes(content)
     train(settings, tmp_path)
     errors = capfd.readouterr().err
