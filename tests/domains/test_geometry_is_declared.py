@@ -10,7 +10,8 @@ from halfwave.data import GENERATORS
 from halfwave.models import MODELS
 
 ROOT = Path(halfwave.__file__).parent
-ROOMS = ("domains", "data", "training", "commands", "measure", "certificates", "planner", "experiments")
+# All but those that make models by name (`models`), from a peer's (`interop`), or declare problems (`recipes`).
+ROOMS = tuple(sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} - {"models", "interop", "recipes"}))
 
 
 def decisions(tree):

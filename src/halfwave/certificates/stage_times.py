@@ -6,7 +6,6 @@ A layer's time is that of its forward pass with all of its stages in the format,
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from halfwave.certificates.observing import run_as
 from halfwave.certificates.samples import Sample, call
 from halfwave.certificates.stored_bytes import Stage
+from halfwave.measure import now
 from halfwave.models import trial_run
 from halfwave.precision import Policy
 
@@ -59,12 +59,12 @@ def _clocked(model: nn.Module, layers: Sequence[str]) -> Iterator[dict[str, floa
     open_at: list[list[float]] = []
 
     def before(_: nn.Module, __: Any) -> None:
-        open_at.append([time.perf_counter(), 0.0])
+        open_at.append([now(), 0.0])
 
     def after(layer: str) -> Any:
         def hook(_: nn.Module, __: Any, ___: Any) -> None:
             start, inside = open_at.pop()
-            taken = time.perf_counter() - start
+            taken = now() - start
             found[layer] += taken - inside
             if open_at:
                 open_at[-1][1] += taken

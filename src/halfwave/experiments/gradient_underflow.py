@@ -19,7 +19,7 @@ from halfwave.experiments.claims import Part
 from halfwave.experiments.experiment import SCALES, Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import mean, select, train_as
-from halfwave.experiments.pairing import pair
+from halfwave.experiments.pairing import Paired, pair
 from halfwave.models import computing_in
 from halfwave.precision import Policy
 from halfwave.recipes import TITLES, problem
@@ -161,24 +161,24 @@ def _panel(rows: list[Row], name: str) -> Panel:
     return Panel(TITLES[name], "step", "error of the gradient, %", tuple(series), ylog=True)
 
 
-def _check(name: str, rows: list[Row]) -> Outcome | None:
-    """At the last step, seed by seed."""
+def _paired(name: str, rows: list[Row], one: str, other: str) -> Paired | None:
+    """The gradient's errors of two variants at the last step, seed by seed."""
     last = _steps(rows)[-1]
-    plain, scaled = (_found(rows, name, v, last) for v in ("fp16, no loss scaling", "fp16, loss scaling"))
-    paired = pair(plain, scaled, "error") if plain and scaled else None
-    if paired is None:
-        return None
-    return paired.above(f"{TITLES[name]}, step {last}: the error of the gradient without loss scaling against with it")
+    found, against = (_found(rows, name, variant, last) for variant in (one, other))
+    return pair(found, against, "error") if found and against else None
+
+
+def _check(name: str, rows: list[Row]) -> Outcome | None:
+    paired = _paired(name, rows, "fp16, no loss scaling", "fp16, loss scaling")
+    what = f"{TITLES[name]}, step {_steps(rows)[-1]}: the error of the gradient without loss scaling against with it"
+    return None if paired is None else paired.above(what)
 
 
 def _check_scaled(name: str, rows: list[Row]) -> Outcome | None:
     """With loss scaling fp16 is nearer to full's gradient than bf16 is."""
-    last = _steps(rows)[-1]
-    scaled, bf16 = (_found(rows, name, v, last) for v in ("fp16, loss scaling", "bf16"))
-    paired = pair(scaled, bf16, "error") if scaled and bf16 else None
-    if paired is None:
-        return None
-    return paired.below(f"{TITLES[name]}, step {last}: the error of the gradient in fp16, scaled, against bf16")
+    paired = _paired(name, rows, "fp16, loss scaling", "bf16")
+    what = f"{TITLES[name]}, step {_steps(rows)[-1]}: the error of the gradient in fp16, scaled, against bf16"
+    return None if paired is None else paired.below(what)
 
 
 PARTS = tuple(

@@ -8,7 +8,8 @@ from itertools import count
 
 from torch import nn
 
-from halfwave.models import SFNO, GridOperator, NeuralOperator
+from halfwave.models import GridOperator, NeuralOperator
+from halfwave.spectral import FourierTransform
 
 FREE = ("batch", "grid")
 
@@ -71,7 +72,7 @@ def choose_shapes(model: NeuralOperator, grid: Sequence[int] | None, dynamic: Se
 
 def least_grid(model: nn.Module, dim: int) -> tuple[int, ...]:
     """The fewest points of each axis that have all modes of the model, padding included."""
-    if not isinstance(model, GridOperator) or isinstance(model, SFNO):
+    if not isinstance(model, GridOperator) or not _has_waves(model):
         return (2,) * dim
     wanted, padding = model.transform.weight_modes, model.padding
     if model.transform.max_n_modes is not None:
@@ -83,6 +84,11 @@ def least_grid(model: nn.Module, dim: int) -> tuple[int, ...]:
         return (size if axis < dim - 1 else size // 2 + 1) >= wanted[axis]
 
     return tuple(next(n for n in count(2) if enough(axis, n)) for axis in range(dim))
+
+
+def _has_waves(model: GridOperator) -> bool:
+    """Whether its transform is Fourier's, whose matrices follow from sizes alone: a sphere's are tables."""
+    return isinstance(model.transform, FourierTransform)
 
 
 def _sizes_of(model: NeuralOperator) -> tuple[int, int]:
@@ -105,7 +111,7 @@ def _check_free(dynamic: Sequence[str]) -> tuple[str, ...]:
 
 def _check_free_grid(model: NeuralOperator) -> None:
     reason = None
-    if isinstance(model, SFNO):
+    if isinstance(model, GridOperator) and not _has_waves(model):
         reason = "the Legendre functions of its latitudes are tables"
     elif isinstance(model, GridOperator) and model.transform.layout == "neuralop":
         reason = "layout 'neuralop' treats odd and even grids differently"

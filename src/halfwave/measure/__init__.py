@@ -5,6 +5,7 @@ from halfwave.measure.bench_cases import BENCH_CASES, BenchCase, build_ours, bui
 from halfwave.measure.clocks import (
     best_seconds,
     median_seconds,
+    now,
     samples_per_second,
     seconds_of,
     synchronize,
@@ -47,6 +48,7 @@ __all__ = [
     "measure_rates",
     "measure_step",
     "median_seconds",
+    "now",
     "product_flops",
     "profile_step",
     "run_cases",

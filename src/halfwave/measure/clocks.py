@@ -22,6 +22,12 @@ def synchronize(device: torch.device | None = None) -> None:
         torch.cuda.synchronize(device)
 
 
+def now(device: torch.device | None = None) -> float:
+    """The clock, for what cannot be called by itself, as a layer inside a model: differences are seconds."""
+    synchronize(device)
+    return time.perf_counter()
+
+
 def seconds_of(call: Call, device: torch.device | None = None) -> float:
     """One call, with all that it has put on a GPU."""
     synchronize(device)
