@@ -9,8 +9,8 @@ from __future__ import annotations
 from halfwave.errors import InputError
 from halfwave.numerics import free_memory_bytes
 
-UNQUESTIONED = 256 * 2**20
-"""Bytes that may be taken without a question."""
+UNQUESTIONED = 64 * 2**20
+"""Bytes that may be taken without a question: by two arrays, each of them twice while it is unpacked."""
 _MOST_GROWTH = 200
 
 

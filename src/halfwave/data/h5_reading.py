@@ -14,7 +14,7 @@ from typing import Any
 import h5py
 from h5py import h5d, h5l, h5o
 
-from halfwave.data.claims import check_packed, check_stored
+from halfwave.data.claims import check_packed, check_stored, in_bytes
 from halfwave.data.refusals import reading, require_file
 from halfwave.errors import InputError
 
@@ -117,8 +117,12 @@ def _check_claim(dataset: h5py.Dataset, where: str) -> None:
     if not dataset.id.get_create_plist().get_nfilters():
         check_stored(where, claimed, stored)
         return
-    check_packed(where, max(claimed, math.prod(dataset.chunks) * dataset.dtype.itemsize), stored)
+    chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
+    check_packed(where, max(claimed, chunk_bytes), stored)
     wanted = math.prod(-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True))
+    # HDF5 unpacks a chunk to whatever it gives, and looks at the size later.
+    if stored > wanted * (chunk_bytes + chunk_bytes // 8 + 1024):
+        raise InputError(f"{where} has {in_bytes(stored)} for {in_bytes(claimed)}; packed data are smaller")
     # Chunks that are not there read as the fill value.
     if (found := dataset.id.get_num_chunks()) < wanted:
         raise InputError(f"{where} claims {wanted} chunks, of which {found} are there")

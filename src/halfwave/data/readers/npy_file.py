@@ -16,6 +16,7 @@ from halfwave.data.refusals import reading, require_file
 from halfwave.errors import InputError
 
 MAGIC = b"\x93NUMPY"
+_VERSIONS = ((1, 0), (2, 0), (3, 0))
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class NpyHeader:
 def read_npy_header(stream: BinaryIO, where: str) -> NpyHeader:
     """The header at the beginning of `stream`; InputError for anything but real numbers."""
     version = npy.read_magic(stream)
+    if version not in _VERSIONS:
+        raise InputError(f"{where} is of version {version[0]}.{version[1]} of NumPy's format, which is unknown")
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = read(stream)
     if dtype.kind not in "fiub":
