@@ -5,6 +5,7 @@ On several processes every one runs the same loop on its share of the data; only
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Literal
 
@@ -267,7 +268,8 @@ class Loop:
     def _evaluate(self, resolution: int | None = None) -> Errors:
         team = self.engine.team
         own = range(team.number, len(self.test), team.size)
-        found = sample_errors(self.engine.module, self.test, own, self.config.batch_size, resolution)
+        passes = math.ceil(len(self.test) / team.size / self.config.batch_size)
+        found = sample_errors(self.engine.module, self.test, own, self.config.batch_size, resolution, passes)
         totals = add_up(self.fabric, torch.stack(list(found.values()))).cpu() / team.copies
         return mean_errors(dict(zip(found, totals, strict=True)))
 
