@@ -12,12 +12,25 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from halfwave import models, numerics, precision, spectral
+from halfwave.errors import InputError
 from halfwave.models import FNO, GINO, SFNO, TFNO, UNet, set_precision
 from halfwave.precision import Policy, Schedule
 from halfwave.spectral import SpectralConv
 
 if TYPE_CHECKING:
-    from halfwave import certificates, data, interop, measure, parallel, planner, theory, training
+    from halfwave import (
+        certificates,
+        data,
+        domains,
+        interop,
+        measure,
+        optimizers,
+        parallel,
+        planner,
+        recipes,
+        theory,
+        training,
+    )
     from halfwave.certificates import auto_precision, certify, compress
     from halfwave.export import export
     from halfwave.measure import keep_freed_blocks
@@ -38,13 +51,16 @@ _LATER = {
     "certify": "halfwave.certificates",
     "compress": "halfwave.certificates",
     "data": "halfwave.data",
+    "domains": "halfwave.domains",
     "export": "halfwave.export",
     "interop": "halfwave.interop",
     "keep_freed_blocks": "halfwave.measure",
     "measure": "halfwave.measure",
+    "optimizers": "halfwave.optimizers",
     "parallel": "halfwave.parallel",
     "parallelize": "halfwave.parallel",
     "planner": "halfwave.planner",
+    "recipes": "halfwave.recipes",
     "theory": "halfwave.theory",
     "training": "halfwave.training",
     "load": "halfwave.training",
@@ -60,12 +76,18 @@ def __getattr__(name: str) -> Any:
     return module if module.__name__ == f"halfwave.{name}" else getattr(module, name)
 
 
+def __dir__() -> list[str]:
+    """What there is to use, imported or not yet."""
+    return sorted((*__all__, "__doc__", "__name__", "__version__"))
+
+
 __all__ = [
     "FNO",
     "GINO",
     "SFNO",
     "TFNO",
     "AdamW",
+    "InputError",
     "Policy",
     "Schedule",
     "SpectralConv",
@@ -75,6 +97,7 @@ __all__ = [
     "certify",
     "compress",
     "data",
+    "domains",
     "export",
     "interop",
     "keep_freed_blocks",
@@ -82,10 +105,12 @@ __all__ = [
     "measure",
     "models",
     "numerics",
+    "optimizers",
     "parallel",
     "parallelize",
     "planner",
     "precision",
+    "recipes",
     "save",
     "set_precision",
     "spectral",
