@@ -47,13 +47,16 @@ def test_forward_says_its_shapes(cls):
 
 def test_load_takes_a_run_directory_and_is_ready_to_answer(tmp_path):
     model = small("mixed")
+    (tmp_path / "config.json").write_text("{}")  # what makes a directory a run
+    with pytest.raises(hw.InputError, match=r"has no model\.safetensors"):
+        hw.load(tmp_path)
     hw.save(model, tmp_path / "model.safetensors")
     loaded = hw.load(tmp_path)
     assert not loaded.training
     x = torch.randn(1, 1, 12, 12)
     with torch.no_grad():
         assert torch.equal(loaded(x), model.eval()(x))
-    with pytest.raises(hw.InputError, match=r"has no model\.safetensors"):
+    with pytest.raises(hw.InputError, match="Is a directory"):
         hw.load(tmp_path.parent)
     with pytest.raises(hw.InputError, match="No such file"):
         hw.load(tmp_path / "nowhere")

@@ -21,10 +21,6 @@ from halfwave.training.sealed import read_sealed
 _OF_THE_RECIPE = ("data", "model", "arguments", "recipe")
 
 
-def is_run(path: Path) -> bool:
-    return (path / "config.json").is_file()
-
-
 def recipe_of_run(run: Path) -> tuple[Recipe, AnyDataset]:
     """Model, settings and data of a run as a recipe, with its dataset opened."""
     config = read_config(run / "config.json")

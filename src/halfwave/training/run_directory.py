@@ -39,6 +39,11 @@ def claimed(run_dir: Path, work: str = "training") -> Iterator[None]:
         yield
 
 
+def is_run(path: Path) -> bool:
+    """Whether it is the directory of a run, by its record."""
+    return (path / "config.json").is_file()
+
+
 def find_model_file(run: Path) -> Path:
     """The model of a run: `run` itself if it is a file, else ``model.safetensors`` in the directory."""
     if run.is_dir():
