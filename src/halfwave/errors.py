@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -49,3 +51,9 @@ def described(value: Any) -> str:
         return f"{type(value).__name__} of {len(value)} items"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def nearest(name: str, accepted: Iterable[str]) -> str:
+    """`` (did you mean 'epochs'?)`` for a name that looks like an accepted one; nothing for one that does not."""
+    found = get_close_matches(name, list(accepted), n=1, cutoff=0.7)
+    return f" (did you mean {found[0]!r}?)" if found else ""

@@ -15,6 +15,7 @@ from halfwave.models.fno import FNO, TFNO
 from halfwave.models.foreign import Foreign, foreign_name, under_policy
 from halfwave.models.gino import GINO
 from halfwave.models.graph_cache import GraphCache, PreparedGraphs
+from halfwave.models.layer_filter import LayerFilter
 from halfwave.models.mollifiers import MOLLIFIERS
 from halfwave.models.nonlinearity import NONLINEARITIES, nonlinearity_name
 from halfwave.models.normalization import NormActivation
@@ -70,6 +71,7 @@ __all__ = [
     "GraphCache",
     "GridEmbedding",
     "GridOperator",
+    "LayerFilter",
     "NeuralOperator",
     "NormActivation",
     "PositionalEmbedding",

@@ -35,7 +35,7 @@ from halfwave.precision import Policy
 from halfwave.training.clouds import CloudEncoder
 from halfwave.training.devices import like, whole
 from halfwave.training.operator import Operator
-from halfwave.training.run_directory import library_version
+from halfwave.training.run_directory import find_model_file, is_run, library_version
 from halfwave.training.sealed import read_sealed, write_sealed
 
 KIND = "model"
@@ -62,11 +62,17 @@ def model_file(model: nn.Module, extra: Mapping[str, Any] | None = None) -> tupl
 def load(path: str | Path, expect: str | None = None, *, model: nn.Module | None = None) -> nn.Module:
     """The model that `save` wrote (an `Operator` if it was one), in evaluation mode, its weights in the dtype they had.
 
+    `path` is a file, or the directory of a run, whose model answers in the units of its data:
+
+    >>> model = hw.load("runs/darcy-mixed")
+    >>> y = model(x)  # (B, C, *grid) to (B, O, *grid)
+
     A module of one's own is in the file by its weights alone: give one built alike as `model`, to take them.
 
     InputError, one line, for a file that is missing, empty, truncated, changed in any byte, or a pickle; for an unknown
     model; for one that is not the class named `expect`; for tensors that do not fit the model.
     """
+    path = find_model_file(Path(path)) if is_run(Path(path)) else path
     tensors, values = read_sealed(path)
     if values.get("kind") != KIND:
         raise InputError(f"{path} holds {values.get('kind', 'no model')!r}: a file written by halfwave.save is needed")
