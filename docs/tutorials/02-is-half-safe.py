@@ -41,10 +41,9 @@ print(bf16)
 # %%
 names = ("fp16", "bf16", "fp8_e4m3")
 found = {n: hw.certify(operator, x[:12], hw.Policy.named("mixed", dtype=n), grid_samples=0) for n in names}
-print(f"{'format':10}{'measured':>12}{'predicted':>12}{'new inputs':>12}")
-for name, certificate in found.items():
-    figures = (certificate.measured_error, certificate.predicted_error, certificate.conformal().value)
-    print(f"{name:10}" + "".join(f"{float(f.mean() if hasattr(f, 'mean') else f):12.3%}" for f in figures))
+print(f"{'format':10}{'measured':>12}{'predicted':>12}{'90% of new':>12}")
+for name, c in found.items():
+    print(f"{name:10}{c.measured_error.mean():12.3%}{c.predicted_error.mean():12.3%}{c.conformal():12.3%}")
 
 # %% [markdown]
 # *Predicted* comes from one run in float64 and its derivatives: the format was not run for it.
@@ -59,8 +58,8 @@ print(plan)
 
 # %%
 fig, ax = plt.subplots(figsize=(9, 3.2), constrained_layout=True)
-top = sorted(shares.items(), key=lambda item: -item[1])[:12]
-ax.barh([" ".join(map(str, k)) if isinstance(k, tuple) else str(k) for k, _ in top][::-1], [float(v) for _, v in top][::-1])
+top = sorted(((float(error.mean()), f"{module}: {role}") for (module, role), error in shares.items()))[-12:]
+ax.barh([name for _, name in top], [error for error, _ in top])
 ax.set(title="what each stage rounds of the answer, mixed bf16", xlabel="relative error of the answer")
 
 # %% [markdown]
