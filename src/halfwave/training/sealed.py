@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from halfwave.errors import InputError
-from halfwave.files import written_aside
+from halfwave.files import check_regular, written_aside
 
 _NO_DIGEST = "0" * 64
 # Inside a JSON string a quote is always escaped, so this cannot match within the writer's own values.
@@ -64,6 +64,7 @@ def _write_digest(path: Path) -> None:
 
 
 def _check_digest(path: Path) -> None:
+    check_regular(path)
     try:
         with open(path, "rb") as file:
             header = _read_header(file)
