@@ -18,6 +18,10 @@ class UsageError(InputError):
     """A command called with something it does not know: an option, a name, a value. Exit code 2."""
 
 
+class ArgumentError(InputError, TypeError):
+    """An argument that a call does not take: bad input to a user, a TypeError to Python."""
+
+
 def described(value: Any) -> str:
     """A value for a message: an array or a tensor by its shape and type, anything else as it prints, cut short."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
