@@ -22,6 +22,10 @@ class UsageError(InputError):
     """A command called with something it does not know: an option, a name, a value. Exit code 2."""
 
 
+class ArgumentError(InputError, TypeError):
+    """An argument that a call does not take: bad input to a user, a TypeError to Python."""
+
+
 def printable(text: str) -> str:
     """The text as a terminal may be given it: whatever is not to be seen, such as an escape sequence, is spelled out.
 

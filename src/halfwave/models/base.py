@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from halfwave.models.arguments import refuse_unknown
 from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
 from halfwave.models.layer_filter import LayerFilter, chosen_by, gathered
 from halfwave.models.nonlinearity import nonlinearity_name
@@ -50,6 +51,8 @@ class NeuralOperator(PolicyModule):
         init = cls.__init__
 
         def recording(self: NeuralOperator, *args: Any, **options: Any) -> None:
+            if type(self) is cls:
+                refuse_unknown(cls, options)
             bound = inspect.signature(init).bind(self, *args, **options)
             bound.apply_defaults()
             init(self, *args, **options)

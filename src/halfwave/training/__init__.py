@@ -12,7 +12,7 @@ from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
 from halfwave.training.nonfinite import NonFiniteError
 from halfwave.training.operator import Operator
 from halfwave.training.parting import Parting, compare_precisions
-from halfwave.training.problem import AnyDataset, build_operator, open_data
+from halfwave.training.problem import LATENT_RESOLUTION, AnyDataset, build_operator, open_data
 from halfwave.training.recipe_step import build_recipe_step
 from halfwave.training.records import RunResult, read_metrics
 from halfwave.training.rollout import RolloutResult, evaluate_rollout, roll_out, start_of, stepper_of
@@ -24,6 +24,7 @@ from halfwave.training.trainer import train, train_seeds
 
 __all__ = [
     "FREE_ON_RESUME",
+    "LATENT_RESOLUTION",
     "PLANNED",
     "AnyDataset",
     "Batch",
