@@ -20,7 +20,7 @@ x, y = data.test[list(range(8))]
 # %%
 settings = {
     "data": "water.h5", "model": "SFNO", "arguments": {"n_modes": (11, 21), "hidden_channels": 12, "n_layers": 2},
-    "epochs": 8, "batch_size": 8, "learning_rate": 8e-3, "scheduler": "one-cycle", "quiet": True,
+    "epochs": 16, "batch_size": 8, "learning_rate": 8e-3, "scheduler": "one-cycle", "quiet": True,
 }  # fmt: skip
 full = hw.train(precision="full", run_dir="runs/full", **settings)
 mixed = hw.train(precision="mixed", dtype="fp16", loss_scaling=True, run_dir="runs/mixed", **settings)
