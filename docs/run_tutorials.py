@@ -68,14 +68,15 @@ def execute(name: str) -> float:
     for cell in notebook.cells:
         cell.id = hashlib.sha256(cell.source.encode()).hexdigest()[:12]  # the same notebook, the same file
     space: dict[str, Any] = {"__name__": "__main__"}
-    begin = time.perf_counter()
+    begin = time.perf_counter(), time.process_time()
     for number, cell in enumerate(c for c in notebook.cells if c.cell_type == "code"):
-        cell.execution_count = number + 1
+        cell.execution_count, before = number + 1, time.process_time()
         cell.outputs = run_cell(cell.source, space, f"{name}.py, cell {number + 1}")
-    seconds = time.perf_counter() - begin
+        cell.metadata["cpu_seconds"] = round(time.process_time() - before, 1)
+    seconds, processor = time.perf_counter() - begin[0], time.process_time() - begin[1]
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     notebook.metadata["halfwave"] = {
-        "source": source_digest(name), "library": library_digest(), "seconds": round(seconds, 1)
+        "source": source_digest(name), "library": library_digest(), "seconds": round(seconds, 1), "cpu_seconds": round(processor, 1),
     }  # fmt: skip
     NOTEBOOKS.mkdir(parents=True, exist_ok=True)
     aside = NOTEBOOKS / f"{name}.ipynb.part"

@@ -10,12 +10,15 @@
 from __future__ import annotations
 
 import base64
+import html
+import inspect
 import io
 import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,10 @@ OUTSIDE = {
     "project/security.md": ROOT / "SECURITY.md",
 }
 """Page of the site -> the file that it is."""
+ROOMS = (
+    "models", "spectral", "precision", "numerics", "domains", "data", "recipes", "training", "optimizers", "parallel",
+    "certificates", "theory", "planner", "measure", "interop", "export",
+)  # fmt: skip
 CARD = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)  # what a hub reads at the head of a model's card
 LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 
@@ -62,6 +69,7 @@ def _paths(nav: Any) -> Iterator[str]:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     made = [*_tutorials(), *_report(), *_outside(), ("reference/commands.md", commands_page())]
+    made.append(("reference/rooms.md", rooms_page()))
     for uri, content in made:
         files.append(File.generated(config, uri, content=content))
     return files
@@ -157,3 +165,33 @@ def _help(command: list[str]) -> str:
     with redirect_stdout(printed):
         cli.run([*command, "--help"])
     return f"```text\n{printed.getvalue().rstrip()}\n```"
+
+
+def rooms_page() -> str:
+    """Every name of every package's door: what it is, and the first line of what it says of itself."""
+    parts = [
+        "# Rooms",
+        "Every name that a package of `halfwave` gives away, with the first sentence of its documentation; "
+        "`help(halfwave.ROOM.NAME)` has the rest. The map of the rooms: [architecture](../architecture.md).",
+    ]
+    for name in ROOMS:
+        room = import_module(f"halfwave.{name}")
+        members = [(member, getattr(room, member)) for member in room.__all__]
+        rows = [f"| `{member}` | {_kind(value)} | {_first_sentence(value)} |" for member, value in members]
+        table = "\n".join(["| name | is | says |", "| --- | --- | --- |", *rows])
+        parts.append(f"## {name}\n\n{_first_sentence(room)}\n\n{table}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, type):
+        return "class"
+    return "function" if inspect.isfunction(value) else "value"
+
+
+def _first_sentence(value: Any) -> str:
+    """Of the documentation of a function, class or module, on one line of a table; a value shows its type."""
+    if not (inspect.isfunction(value) or isinstance(value, type) or inspect.ismodule(value)):
+        return f"`{type(value).__name__}`"
+    text = (inspect.getdoc(value) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|").replace("``", "`")
+    return html.escape(text, quote=False)

@@ -15,10 +15,10 @@ from halfwave.data import SmoothDarcy, generate, open_dataset
 # A small model, trained in full precision on smooth media. Nothing has to be trained in half to know what half does.
 
 # %%
-data = open_dataset(generate(SmoothDarcy(resolution=32, deviation=0.5), "smooth.h5", n_train=128, n_test=32))
+data = open_dataset(generate(SmoothDarcy(resolution=32, deviation=0.5), "smooth.h5", n_train=96, n_test=24))
 run = hw.train(
-    data="smooth.h5", model="FNO", arguments={"n_modes": (10, 10), "hidden_channels": 16, "n_layers": 3},
-    epochs=15, batch_size=8, learning_rate=8e-3, scheduler="one-cycle", precision="full", run_dir="runs/smooth", quiet=True,
+    data="smooth.h5", model="FNO", arguments={"n_modes": (10, 10), "hidden_channels": 12, "n_layers": 2},
+    epochs=10, batch_size=8, learning_rate=8e-3, scheduler="one-cycle", precision="full", run_dir="runs/smooth", quiet=True,
 )  # fmt: skip
 print(f"test error in full precision: {run.l2:.2%}")
 operator = hw.load("runs/smooth/model.safetensors")

@@ -15,16 +15,17 @@ import halfwave as hw
 from halfwave.data import Car, generate, open_point_dataset
 
 # %%
-cars = open_point_dataset(generate(Car(points=400), "cars.h5", n_train=32, n_test=8))
+cars = open_point_dataset(generate(Car(points=240), "cars.h5", n_train=16, n_test=4))
 sample = cars.test[0]
 print(f"{len(cars.train)} + {len(cars.test)} cars of {len(sample.points)} points; parameters {len(sample.parameters)}")
 
 # %%
 settings = {
-    "data": "cars.h5", "model": "GINO", "latent_resolution": 12, "batch_size": 4, "epochs": 10, "learning_rate": 6e-3,
+    "data": "cars.h5", "model": "GINO", "latent_resolution": 10, "batch_size": 4, "epochs": 6, "learning_rate": 6e-3,
     "scheduler": "one-cycle", "quiet": True,
     "arguments": {
-        "fno_n_modes": (8, 8, 8), "fno_hidden_channels": 12, "fno_n_layers": 2, "gno_embed_channels": 8,
+        "fno_n_modes": (6, 6, 6), "fno_hidden_channels": 12, "fno_n_layers": 2, "gno_embed_channels": 8, "in_gno_channel_mlp_hidden_layers": (24,),
+        "out_gno_channel_mlp_hidden_layers": (48,),
         "in_gno_radius": 0.2, "out_gno_radius": 0.2,
     },
 }  # fmt: skip
@@ -42,7 +43,7 @@ print(f"test L2   full {full.l2:.3f}   mixed {mixed.l2:.3f}   mean pressure {bas
 print(f"activations, mixed / full: {mixed.activation_bytes / full.activation_bytes:.2f}")
 
 # %% [markdown]
-# Be honest with such a table. With 32 cars and ten epochs a GINO is no better than a mean, or hardly: this page shows
+# Be honest with such a table. With 16 cars and six epochs a GINO is no better than a mean, or hardly: this page shows
 # how to train one, not that it has learnt aerodynamics. The recipe `car-medium` (448 shapes) is where it does, and
 # `halfwave train car --data DIR` takes the published meshes.
 

@@ -16,7 +16,7 @@ from halfwave.domains import Torus
 from halfwave.training import RelativeL2
 
 torch.manual_seed(0)
-N, torus = 32, Torus((2 * torch.pi, 2 * torch.pi))
+N, torus = 24, Torus((2 * torch.pi, 2 * torch.pi))
 
 # %% [markdown]
 # ## Forces, and a solver for the truth
@@ -40,13 +40,13 @@ def solve(f: torch.Tensor, c: float = 4.0) -> torch.Tensor:
     return u
 
 
-forces = draw_forces(8 + 256 + 64)
+forces = draw_forces(8 + 128 + 32)
 u = solve(forces)
 linear = torch.fft.ifft2(torch.fft.fft2(forces) / (laplace + 1)).real
 print(f"residual of the solver: {float((torch.fft.ifft2(laplace * torch.fft.fft2(u)).real + u + u**3 - forces).abs().max()):.1e}")
 print(f"without the cube one would be off by {float((linear - u).norm() / u.norm()):.0%}")
 forces, u = forces.float(), u.float()
-labelled, unlabelled, test = slice(0, 8), slice(8, 264), slice(264, None)
+labelled, unlabelled, test = slice(0, 8), slice(8, 136), slice(136, None)
 
 # %% [markdown]
 # ## The residual as a loss
@@ -70,16 +70,16 @@ def relative(answer: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
 
 
 # %%
-def fit(physics: bool, precision: str, steps: int = 300) -> tuple[hw.FNO, list[float]]:
+def fit(physics: bool, precision: str, steps: int = 240) -> tuple[hw.FNO, list[float]]:
     torch.manual_seed(1)
-    model = hw.FNO((12, 12), 1, 1, hidden_channels=16, n_layers=3, positional_embedding=None, precision=precision)
+    model = hw.FNO((10, 10), 1, 1, hidden_channels=12, n_layers=2, positional_embedding=None, precision=precision)
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-3)
     rates = torch.optim.lr_scheduler.OneCycleLR(optimizer, 6e-3, total_steps=steps)
     curve = []
     for step in range(steps):
         loss = relative(model(forces[labelled]), u[labelled])
         if physics:
-            f = forces[unlabelled][torch.randint(256, (8,))]
+            f = forces[unlabelled][torch.randint(128, (8,))]
             loss = loss + residual_loss(model(f), f)
         optimizer.zero_grad()
         loss.backward()
@@ -102,7 +102,7 @@ for name, (_, curve) in results.items():
 # %%
 fig, (left, *panels) = plt.subplots(1, 4, figsize=(13, 3), constrained_layout=True)
 for name, (_, curve) in results.items():
-    left.semilogy(range(20, 301, 20), curve, label=name)
+    left.semilogy(range(20, 241, 20), curve, label=name)
 left.set(title="test error by step", xlabel="step")
 left.legend(fontsize=7)
 model = results["labels and equation, mixed"][0]

@@ -41,8 +41,6 @@ with torch.no_grad():
 # Counted by the same counter around both: the largest sum of live tensor storages in a training step.
 
 # %%
-from halfwave.measure import measure_step  # noqa: E402
-
 target = torch.randn(4, 1, 64, 64)
 
 
@@ -57,7 +55,7 @@ def count(model: torch.nn.Module) -> int:
     step()
     with hw.measure.LiveBytes() as live:
         step()
-    return live.peak
+    return live.peak()
 
 
 bytes_of = {"neuraloperator, fp32": count(theirs)}
@@ -65,7 +63,7 @@ for precision in ("full", "mixed"):
     hw.set_precision(ours, precision)
     bytes_of[f"halfwave, {precision}"] = count(ours)
 for name, count_ in bytes_of.items():
-    print(f"{name:22} {count_ / 2**20:8.1f} MiB made in a step")
+    print(f"{name:22} {count_ / 2**20:8.1f} MiB at the peak of a step")
 
 # %% [markdown]
 # ## Your own module around their layers
