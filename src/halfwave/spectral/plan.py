@@ -22,6 +22,7 @@ from halfwave.numerics import get_format
 from halfwave.spectral.pairs import PAIR, product_order, with_pair
 from halfwave.spectral.paths import Path, candidate_paths, size_of
 from halfwave.spectral.plan_text import describe
+from halfwave.spectral.rank_sum import RankSum, choose_tiles, find_rank_sum
 from halfwave.spectral.streaming import Slices, StreamOrder, choose_slices, stream_order
 
 Objective = Literal["memory", "flops"]
@@ -84,6 +85,7 @@ class ContractionPlan:
     output: str = field(repr=False)
     sizes: tuple[tuple[str, int], ...] = field(repr=False)
     order: StreamOrder = field(repr=False, compare=False)
+    rank_sum: RankSum | None = field(default=None, repr=False, compare=False)
 
     @property
     def flops(self) -> int:
@@ -148,7 +150,13 @@ def _plan(
     inputs, output = _parse(equation)
     sizes = _sizes(inputs, shapes)
     best = _best_steps(inputs, output, sizes, objective, complex_mode)
-    slices = choose_slices(best, inputs, output, sizes, memory_limit, slice_bytes, itemsize)
+    rank_sum = None
+    if slice_bytes is not None and memory_limit is None and objective == "flops" and complex_mode == "C":
+        rank_sum = find_rank_sum(best, inputs, output)
+    if rank_sum is not None and slice_bytes is not None:
+        slices, cut = choose_tiles(rank_sum, sizes, slice_bytes), ()
+    else:
+        slices = cut = choose_slices(best, inputs, output, sizes, memory_limit, slice_bytes, itemsize)
     peak = _peak_elements(best, inputs, output, sizes, slices) * itemsize
     return ContractionPlan(
         equation=equation,
@@ -163,7 +171,8 @@ def _plan(
         inputs=inputs,
         output=output,
         sizes=tuple(sizes.items()),
-        order=stream_order(best, inputs, slices),
+        order=stream_order(best, inputs, cut),
+        rank_sum=rank_sum,
     )
 
 
