@@ -70,6 +70,7 @@ class ContractionPlan:
 
     Elements and bytes count complex numbers as pairs in `format`.
     `peak_bytes` is the largest sum of operands, result and live intermediates; with slices, those of one slice.
+    Where the steps are a `rank_sum` they run as one, in tiles: `slices` along the rows, and along the rank at last.
     """
 
     equation: str
@@ -150,13 +151,15 @@ def _plan(
     inputs, output = _parse(equation)
     sizes = _sizes(inputs, shapes)
     best = _best_steps(inputs, output, sizes, objective, complex_mode)
-    rank_sum = None
-    if slice_bytes is not None and memory_limit is None and objective == "flops" and complex_mode == "C":
-        rank_sum = find_rank_sum(best, inputs, output)
-    if rank_sum is not None and slice_bytes is not None:
-        slices, cut = choose_tiles(rank_sum, sizes, slice_bytes), ()
+    # Other goals, options and limits are promises about each step of its own.
+    fusing = slice_bytes is not None and memory_limit is None and (objective, complex_mode) == ("flops", "C")
+    rank_sum = find_rank_sum(best, inputs, output) if fusing else None
+    if rank_sum is not None:
+        slices = choose_tiles(rank_sum, sizes, slice_bytes or 0)
+        order = stream_order(best, inputs, ())
     else:
-        slices = cut = choose_slices(best, inputs, output, sizes, memory_limit, slice_bytes, itemsize)
+        slices = choose_slices(best, inputs, output, sizes, memory_limit, slice_bytes, itemsize)
+        order = stream_order(best, inputs, slices)
     peak = _peak_elements(best, inputs, output, sizes, slices) * itemsize
     return ContractionPlan(
         equation=equation,
@@ -171,7 +174,7 @@ def _plan(
         inputs=inputs,
         output=output,
         sizes=tuple(sizes.items()),
-        order=stream_order(best, inputs, cut),
+        order=order,
         rank_sum=rank_sum,
     )
 

@@ -136,10 +136,15 @@ class _Tile:
         found, compute = stream.found, stream.formats[0].compute
         a, b = (stream.rounded(_product(stream.factors, group, part)) for group in (found.into, found.out_of))
         rows = torch.stack((a, 1j * a))
-        blocks = (_into(rows), _out_of(torch.stack((b, 1j * b))))
-        back = (_into(rows.conj_physical()), _out_of(torch.stack((b, -1j * b))))
-        modes = tuple(stream.factors[n][..., part].contiguous() for n in found.modes)
-        return cls(stream, part, *(m.to(compute) for m in (*blocks, *back)), modes)
+        return cls(
+            stream=stream,
+            part=part,
+            into=_into(rows).to(compute),
+            out_of=_out_of(torch.stack((b, 1j * b))).to(compute),
+            into_back=_into(rows.conj_physical()).to(compute),
+            out_back=_out_of(torch.stack((b, -1j * b))).to(compute),
+            modes=tuple(stream.factors[n][..., part].contiguous() for n in found.modes),
+        )
 
     def contract(self, x: Tensor, window: Window, y: Tensor) -> None:
         """Add what these ranks make of the rows to `y`."""
