@@ -1,9 +1,9 @@
 """Predicted beside measured errors of trained models in every precision: the adjoint certificate against the truth.
 
-    python benchmarks/certificate_table.py FOLDER [--samples 2] [--probes 4] [--split]
+    python benchmarks/certificate_table.py FOLDER [--samples 2] [--probes 3] [--split]
 
-FOLDER holds the runs of `trained_models.py`. For each model: its test error, the time of a certificate in training
-steps of the run's batch, and for each policy the predicted and the measured relative L2 error of the answer, their
+FOLDER holds the runs of `trained_models.py`. For each model: its test error, the time of a certificate (of no more
+samples than the run's batch has) in training steps of that batch, and for each policy the predicted and the measured relative L2 error of the answer, their
 ratio over all samples, and the smallest and largest ratio of a single sample. Measured is the run under the policy
 against float64 on the same inputs. `--split` prints which layers and stages the error comes from, in mixed bf16.
 """
@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 import halfwave as hw
-from halfwave.certificates import Sample, Sensitivities, measure_error, sensitivities
+from halfwave.certificates import PROBES, Sample, Sensitivities, measure_error, sensitivities
 from halfwave.numerics import cpu_multiplies
 from halfwave.precision import Policy
 from halfwave.training import CloudSamples, open_data, read_config
@@ -54,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--samples", type=int, default=2)
-    parser.add_argument("--probes", type=int, default=4)
+    parser.add_argument("--probes", type=int, default=PROBES)
     parser.add_argument("--split", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -85,7 +85,7 @@ def _open(run: Path, count: int) -> Trained:
     dataset = open_data(config)
     clouds = getattr(operator, "encoder", None) is not None
     split: Any = CloudSamples(dataset.test, operator.encoder) if clouds else dataset.test
-    rows = list(range(min(count, len(split))))
+    rows = list(range(min(count, config.batch_size, len(split))))  # no more than a training step sees
     each = [split[[row]][0] for row in rows]
     samples = [x.arguments() for x in each] if clouds else each
     batch = split[list(range(min(config.batch_size, len(split))))][0]

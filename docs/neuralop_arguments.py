@@ -81,9 +81,10 @@ NOTES: dict[str, dict[str, str]] = {
 
 def tables() -> str:
     """One table for each class, in the order of their signature, and what ours has beside it."""
-    import halfwave as hw
     from neuralop.layers.spectral_convolution import SpectralConv
     from neuralop.models import FNO, GINO, SFNO
+
+    import halfwave as hw
 
     pairs = ((FNO, hw.FNO), (SFNO, hw.SFNO), (GINO, hw.GINO), (SpectralConv, hw.SpectralConv))
     return "\n\n".join(table(theirs, ours) for theirs, ours in pairs)

@@ -17,8 +17,9 @@ from tyro.conf import Positional
 from halfwave.commands.choosing import choose
 from halfwave.commands.common import ReadingOptions, as_usage, log_console, parse_pairs, results_console
 from halfwave.commands.plan_auto import AutoPlan
+from halfwave.commands.recipe_defaults import batch_of, resolution_of
 from halfwave.errors import UsageError
-from halfwave.numerics import memory_bytes
+from halfwave.numerics import default_half, memory_bytes
 from halfwave.planner import (
     Clock,
     PaperRow,
@@ -36,6 +37,7 @@ from halfwave.planner import (
     scale_out,
 )
 from halfwave.precision import Policy
+from halfwave.recipes import get_recipe, recipes
 from halfwave.tables import build_table
 
 
@@ -44,10 +46,10 @@ class Plan(ReadingOptions):
     """Memory, largest batch, time and precision of each policy, before a run."""
 
     recipe: Positional[str] = ""
-    """Name of a recipe (darcy, darcy-paper, ...), a family (fno, tfno, sfno, unet) with --data, or a run directory;
-    with --auto a run directory or a model file."""
+    """A recipe (darcy, darcy-paper, ...), a family (fno, tfno, sfno, unet) with --data, or a run directory; with --auto
+    a run directory or a model file."""
     data: Path | None = None
-    """Plan for the fields of this file; with --auto by default the run's own."""
+    """Plan for the fields of this file; by default those of the recipe, or with --auto of the run."""
     batch: int | None = None
     """Samples of a batch; by default the recipe's."""
     grid: str | None = None
@@ -86,6 +88,18 @@ class Plan(ReadingOptions):
     out: Path | None = None
     """With --auto: file for the plan, which `halfwave train --policy` takes."""
 
+    @classmethod
+    def known(cls, call: Plan | None) -> dict[str, Any]:
+        """Batch and grid of the recipe that is named, and what the device has."""
+        if call is None:
+            return {}
+        device = get_device(call.device)
+        known = {"device_memory": format_bytes(device.memory), "dtype": default_half(device.kind).name}
+        if call.recipe in [recipe.name for recipe in recipes()]:
+            recipe = get_recipe(call.recipe)
+            known |= {"batch": batch_of(recipe), "grid": resolution_of(recipe), "arguments": recipe.arguments}
+        return known
+
     def run(self) -> None:
         if self.auto:
             limits = self.max_error, self.max_bytes, self.max_time
@@ -103,7 +117,7 @@ class Plan(ReadingOptions):
             self._mesh(self.mesh)
             return
         recipe = choose(self.recipe, self.data, self).recipe
-        batch = int(recipe.training.get("batch_size", 8)) if self.batch is None else self.batch
+        batch = batch_of(recipe) if self.batch is None else self.batch
         if batch < 1:
             raise UsageError(f"--batch must be at least 1, got {batch}")
         kind, memory, clock, name = self._target()
@@ -156,7 +170,7 @@ class Plan(ReadingOptions):
             print(json.dumps(found.to_dict() | {"memory_bytes": memory, "largest_side": side}, indent=2))
             return
         console = results_console()
-        console.print(str(found.plan), markup=False, highlight=False)
+        console.print(str(found.plan))
         fits = "fits" if found.plan.needed_bytes <= memory else "does not fit"
         console.print(
             f"it {fits} into {format_bytes(memory)}; the largest grid that does on {mesh}, one sample a group, has "
@@ -209,7 +223,7 @@ class Plan(ReadingOptions):
             console.print(paper_table(name, [row for row in rows if row.table == name]))
         for reason in dict.fromkeys(row.reason for row in rows):
             which = ", ".join(dict.fromkeys(f"{row.table} of {row.dataset}" for row in rows if row.reason == reason))
-            console.print(f"{which}: {reason}", markup=False)
+            console.print(f"{which}: {reason}")
 
 
 def scaling_table(found: ScaleOut) -> Table:

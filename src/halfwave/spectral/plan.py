@@ -22,6 +22,7 @@ from halfwave.numerics import get_format
 from halfwave.spectral.pairs import PAIR, product_order, with_pair
 from halfwave.spectral.paths import Path, candidate_paths, size_of
 from halfwave.spectral.plan_text import describe
+from halfwave.spectral.rank_sum import RankSum, choose_tiles, find_rank_sum
 from halfwave.spectral.streaming import Slices, StreamOrder, choose_slices, stream_order
 
 Objective = Literal["memory", "flops"]
@@ -69,6 +70,7 @@ class ContractionPlan:
 
     Elements and bytes count complex numbers as pairs in `format`.
     `peak_bytes` is the largest sum of operands, result and live intermediates; with slices, those of one slice.
+    Where the steps are a `rank_sum` they run as one, in tiles: `slices` along the rows, and along the rank at last.
     """
 
     equation: str
@@ -84,6 +86,7 @@ class ContractionPlan:
     output: str = field(repr=False)
     sizes: tuple[tuple[str, int], ...] = field(repr=False)
     order: StreamOrder = field(repr=False, compare=False)
+    rank_sum: RankSum | None = field(default=None, repr=False, compare=False)
 
     @property
     def flops(self) -> int:
@@ -148,7 +151,15 @@ def _plan(
     inputs, output = _parse(equation)
     sizes = _sizes(inputs, shapes)
     best = _best_steps(inputs, output, sizes, objective, complex_mode)
-    slices = choose_slices(best, inputs, output, sizes, memory_limit, slice_bytes, itemsize)
+    # Other goals, options and limits are promises about each step of its own.
+    fusing = slice_bytes is not None and memory_limit is None and (objective, complex_mode) == ("flops", "C")
+    rank_sum = find_rank_sum(best, inputs, output) if fusing else None
+    if rank_sum is not None:
+        slices = choose_tiles(rank_sum, sizes, slice_bytes or 0)
+        order = stream_order(best, inputs, ())
+    else:
+        slices = choose_slices(best, inputs, output, sizes, memory_limit, slice_bytes, itemsize)
+        order = stream_order(best, inputs, slices)
     peak = _peak_elements(best, inputs, output, sizes, slices) * itemsize
     return ContractionPlan(
         equation=equation,
@@ -163,7 +174,8 @@ def _plan(
         inputs=inputs,
         output=output,
         sizes=tuple(sizes.items()),
-        order=stream_order(best, inputs, slices),
+        order=order,
+        rank_sum=rank_sum,
     )
 
 
