@@ -46,6 +46,8 @@ ROOMS = (
     "certificates", "theory", "planner", "measure", "interop", "export",
 )  # fmt: skip
 CARD = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)  # what a hub reads at the head of a model's card
+FOR_TOOLS = re.compile(r"  # (noqa|fmt|type): .*")
+"""Comments of a tutorial's source that readers need not see."""
 LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 
 
@@ -93,15 +95,14 @@ def tutorial_page(name: str, notebook: Any, executed: bool) -> tuple[str, dict[s
         if cell.cell_type == "markdown":
             blocks.append(cell.source)
             continue
-        blocks.append(f"```python\n{cell.source}\n```")
+        blocks.append(f"```python\n{FOR_TOOLS.sub('', cell.source)}\n```")
         for output in cell.get("outputs", []):
             blocks.append(_output(output, name, pictures))
     title, rest = blocks[0].split("\n", 1) if "\n" in blocks[0] else (blocks[0], "")
-    note = f"*[This page as a notebook]({name}.ipynb)*"
+    how = "not executed in this build, so without outputs"
     if executed:
-        note += f"*, executed when the site was built, in {notebook.metadata['halfwave']['seconds']:.0f} s.*"
-    else:
-        note += "*; not executed in this build, so without outputs.*"
+        how = f"executed when the site was built, in {notebook.metadata['halfwave']['cpu_seconds']:.0f} s of one core"
+    note = f"[This page as a notebook]({name}.ipynb), {how}."
     return "\n\n".join([title, note, rest.strip(), *blocks[1:]]) + "\n", pictures
 
 

@@ -24,9 +24,10 @@ print(dataset.understood())
 
 # %% [markdown]
 # ## Two trainings
-# `model="fno"` takes its settings from the data; we make it small. `mixed` is the paper's method: spectral layers and
-# pointwise layers in a half format. Without a word about it that is fp16 on CUDA and bf16 on a CPU; here we ask for
-# fp16, which has more digits, with loss scaling, as its range is narrow. Weights stay in fp32 in any case.
+# A small FNO, so that this page builds quickly (`model="fno"` alone would take its settings from the data). `mixed` is
+# the paper's method: spectral layers and pointwise layers in a half format. Without a word about it that is fp16 on
+# CUDA and bf16 on a CPU; here we ask for fp16, which has more digits, with loss scaling, as its range is narrow.
+# Weights stay in fp32 in any case.
 
 # %%
 settings = {
