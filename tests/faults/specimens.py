@@ -56,7 +56,9 @@ def digest(*parts):
 def read_dataset(path):
     dataset = open_any(path)
     if isinstance(dataset, Dataset):
-        return digest(*dataset.train[:], *dataset.test[:], str(dataset.domain), sorted(map(str, dataset.metadata.items())))
+        return digest(
+            *dataset.train[:], *dataset.test[:], str(dataset.domain), sorted(map(str, dataset.metadata.items()))
+        )
     arrays = [array for split in (dataset.train, dataset.test) for sample in split for array in vars(sample).values()]
     return digest(*arrays, sorted(map(str, dataset.metadata.items())))
 
@@ -182,7 +184,10 @@ def write_mat73(path):
 def write_pdebench(path):
     x, y = fields()
     with h5py.File(path, "w") as file:
-        file["tensor"], file["x-coordinate"], file["y-coordinate"] = np.stack([x, y], axis=1), *map(np.arange, (9.0, 8.0))
+        file["tensor"], file["x-coordinate"], file["y-coordinate"] = (
+            np.stack([x, y], axis=1),
+            *map(np.arange, (9.0, 8.0)),
+        )
 
 
 def write_pdebench_seeds(path):
