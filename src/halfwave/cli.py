@@ -1,46 +1,62 @@
 """The command line: options to a command object, errors to one line and an exit code.
 
-Exit codes: 0 done, 1 bad input or failure, 2 wrong usage, 130 interrupted.
+Exit codes: 0 done, 1 bad input or failure, 2 wrong usage, 130 interrupted. This module imports next to nothing at its
+start: an interrupt is answered from the first moment, also while torch is being imported.
 """
 
 from __future__ import annotations
 
-import io
-import re
+import os
+import signal
 import sys
-import traceback
-from collections.abc import Sequence
-from contextlib import redirect_stderr
-from importlib import import_module
-from typing import Any, NoReturn
 
-import tyro
+# The rest of what is needed is imported where it is, after `main` has seen to interrupts.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+    from typing import Any, NoReturn
 
-from halfwave.errors import InputError, UsageError
-
-# Each command is imported only when it is called: --help should not wait for torch.
-COMMANDS = {
-    "demo": "the main job, small: Darcy data, full against mixed, a report",
-    "data": "make a dataset with a real solver, in one HDF5 file",
-    "train": "train a model by a recipe; resumes what was interrupted",
-    "evaluate": "L2 and H1 errors of a trained operator, at any resolution",
-    "rollout": "steps in time: error, spectra, an animation, half against full",
-    "predict": "apply a trained operator to the fields of a file",
-    "export": "a trained operator as ONNX, compiled program or web page",
-    "bench": "this library against neuraloperator in one run, as ratios",
-    "plan": "will it fit, how fast, is half precision safe, before a run",
-    "profile": "where time and memory of a training step go, by module, by kernel",
-    "reproduce": "the tables and figures of the paper, measured here",
-    "report": "all results as one page, the paper's figures beside ours",
-    "bounds": "what grid and number format can cost: bounds, and measured errors",
-}
+_INTERRUPTED = "interrupted; the same command goes on where it stopped"
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit."""
+    _leave_on_interrupt()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
-    sys.exit(run([a for a in given if a != "--debug"], debug))
+    _take_any_text()
+    code = run([a for a in given if a != "--debug"], debug)
+    _leave_on_interrupt()
+    sys.exit(code)
+
+
+def _leave_on_interrupt() -> None:
+    """From here on an interrupt ends the process at once, with its line: nothing has been begun, or all is done.
+
+    An exception would come out of the middle of some import, which may turn it into another or swallow it. Where
+    interrupts are ignored, as of a job in the background, they stay so.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    os.write(2, f"halfwave: {_INTERRUPTED}\n".encode())
+    os._exit(130)
+
+
+def _raise_on_interrupt() -> None:
+    """From here on an interrupt is a KeyboardInterrupt: what is being written is tidied away."""
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _take_any_text() -> None:
+    """A terminal that cannot show a character shows its number; it does not end the work that the line tells of."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def run(arguments: list[str], debug: bool = False) -> int:
@@ -50,40 +66,62 @@ def run(arguments: list[str], debug: bool = False) -> int:
             print(_overview())
             return 0
         if arguments[0] == "--version":
-            print(f"halfwave {import_module('halfwave').__version__}")
+            import halfwave
+
+            print(f"halfwave {halfwave.__version__}")
             return 0
-        parse(arguments).run()
+        command = parse(arguments)
+        _raise_on_interrupt()
+        command.run()
         return 0
     except SystemExit as exit:  # --help of a command
         return int(exit.code or 0)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (else the interpreter flushes into the closed pipe)
+        return 0
     except KeyboardInterrupt:
-        return _fail("interrupted; the same command goes on where it stopped", 130)
+        return _fail(_INTERRUPTED, 130)
     except Exception as error:
         if debug:
-            traceback.print_exc()
-        code = 2 if isinstance(error, UsageError) else 1
-        known = isinstance(error, InputError | OSError)
-        return _fail(str(error) if known else f"{type(error).__name__}: {error} (--debug shows where)", code)
+            _print_traceback()
+        return _explain(error)
+
+
+def _explain(error: Exception) -> int:
+    from halfwave.errors import InputError, UsageError
+
+    code = 2 if isinstance(error, UsageError) else 1
+    known = isinstance(error, InputError | OSError)
+    return _fail(str(error) if known else f"{type(error).__name__}: {error} (--debug shows where)", code)
+
+
+def _print_traceback() -> None:
+    import traceback
+
+    from halfwave.errors import printable
+
+    print(printable(traceback.format_exc()), end="", file=sys.stderr)
 
 
 def parse(arguments: list[str]) -> Any:
-    """The command object of a command line; UsageError with tyro's explanation in one line."""
+    """The command object of a command line; UsageError, in one line, for what makes none."""
+    from importlib import import_module
+
+    from halfwave.commands import COMMANDS
+    from halfwave.commands.interface import read
+    from halfwave.errors import UsageError
+
     name, *options = arguments
     if name not in COMMANDS:
         raise UsageError(f"unknown command {name!r}: expected one of {', '.join(COMMANDS)}")
     command = getattr(import_module(f"halfwave.commands.{name}"), name.capitalize())
-    captured = io.StringIO()
-    try:
-        with redirect_stderr(captured):
-            return tyro.cli(command, args=options, prog=f"halfwave {name}")
-    except SystemExit as exit:
-        if exit.code == 2:
-            raise UsageError(f"{name}: {_one_line(captured.getvalue())}") from None
-        raise
+    return read(command, options, f"halfwave {name}")
 
 
 def _overview() -> str:
-    lines = [f"  {name:<10} {summary}" for name, summary in COMMANDS.items()]
+    from halfwave.commands import COMMANDS
+
+    lines = [f"  {name:<11} {summary}" for name, summary in COMMANDS.items()]
     return "\n".join(
         [
             "usage: halfwave COMMAND [OPTIONS]",
@@ -98,13 +136,8 @@ def _overview() -> str:
     )
 
 
-def _one_line(box: str) -> str:
-    """tyro's box without its frame: its first sentences, up to the pointer to --help."""
-    text = re.sub(r"[╭╮╰╯│]", " ", re.sub(r"╭─.*─╮", "", box))
-    parts = [" ".join(part.split()) for part in re.split(r"─{3,}", text)]
-    return "; ".join(part for part in parts if part and not part.startswith("For full helptext"))
-
-
 def _fail(message: str, code: int) -> int:
-    print("halfwave: " + " ".join(message.split()), file=sys.stderr)
+    from halfwave.errors import printable
+
+    print("halfwave: " + " ".join(printable(message).split()), file=sys.stderr)
     return code

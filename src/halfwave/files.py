@@ -15,7 +15,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from halfwave.errors import InputError
+from halfwave.errors import InputError, described
 
 PARTIAL = ".halfwave-partial"
 """Ends the name of what is being written, and of nothing else: what a killed process left can be told and removed."""
@@ -107,6 +107,14 @@ def check_no_input(output: str | Path, *inputs: str | Path) -> None:
     for read in inputs:
         if Path(output).exists() and Path(read).exists() and os.path.samefile(output, read):
             raise InputError(f"cannot write {output}: that would overwrite {read}, which is read; choose another name")
+
+
+def as_path(given: Any) -> Path:
+    """`given` as a path; InputError for what is none."""
+    try:
+        return Path(given)
+    except TypeError:
+        raise InputError(f"{described(given)} is no path: expected the name of a file or directory") from None
 
 
 def check_regular(path: str | Path) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from halfwave.commands.bounds_data import measure_data
 from halfwave.commands.bounds_run import certify_run
 from halfwave.commands.bounds_theory import Question, describe, sweep
 from halfwave.commands.common import ReadingOptions, as_usage, log_console
 from halfwave.data import Dataset, PointDataset, open_dataset
-from halfwave.errors import InputError, UsageError
+from halfwave.errors import InputError, UsageError, printable
 from halfwave.files import write_json
 from halfwave.precision import Policy
 from halfwave.report import draw_bounds, is_result
@@ -49,14 +47,14 @@ class Bounds(ReadingOptions):
     """What is rounded: inputs, gemm or fft."""
     data: Path | None = None
     """Measure both errors on the test fields of a dataset."""
-    run_path: Annotated[Path | None, tyro.conf.arg(name="run")] = None
+    run_path: Path | None = field(default=None, metadata={"option": "run"})
     """Certify a trained run on its test split, or on --data."""
     precision: str | None = None
-    """Policy that --run certifies: full, amp, half, mixed (the default)."""
+    """Policy that --run certifies: full, amp, half, mixed; by default mixed."""
     dtype: str | None = None
     """What half means for --run; by default what is fast here."""
     samples: int | None = None
-    """Test samples to look at: 4 of --data by default, 20 of --run."""
+    """Test samples to look at; by default 4 of --data, 20 of --run."""
     alpha: float = 0.1
     """How often a new input may exceed what --run says of new inputs."""
     plot: Path | None = None
@@ -78,7 +76,7 @@ class Bounds(ReadingOptions):
         plot = self.plot or self._own_plot(result)
         if plot is not None:
             self._draw(plot, result)
-        print(json.dumps(result) if self.json else text)
+        print(json.dumps(result) if self.json else printable(text))
 
     def _check(self) -> None:
         if self.samples is not None and self.samples < 1:

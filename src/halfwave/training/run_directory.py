@@ -39,6 +39,23 @@ def claimed(run_dir: Path, work: str = "training") -> Iterator[None]:
         yield
 
 
+def is_run(path: Path) -> bool:
+    """Whether it is the directory of a run, by its record."""
+    return (path / "config.json").is_file()
+
+
+def find_model_file(run: Path) -> Path:
+    """The model of a run: `run` itself if it is a file, else ``model.safetensors`` in the directory."""
+    if run.is_dir():
+        found = run / "model.safetensors"
+        if not found.exists():
+            raise InputError(f"{run} has no model.safetensors: not a run, or not finished (train again to resume it)")
+        return found
+    if not run.exists():
+        raise InputError(f"{run} does not exist: expected a run directory or a model file")
+    return run
+
+
 def is_started(run_dir: Path) -> bool:
     """True when a run directory holds something that would be lost: a checkpoint or a result."""
     return any((run_dir / "state").glob("at-*")) or (run_dir / SUMMARY).exists()

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import RegularGridInterpolator
 
 from halfwave.data.point_dataset import PointDataset, PointSplit
 from halfwave.data.readers.common import ReadOptions
@@ -83,6 +82,8 @@ def _normals(car: Mapping[str, Any], points: np.ndarray, where: str) -> np.ndarr
     axes = (nodes[:, 0, 0, 0], nodes[0, :, 0, 1], nodes[0, 0, :, 2])
     if any((np.diff(axis) <= 0).any() for axis in axes):
         raise InputError(f"{where}: query_points are no regular grid, x y z along its axes")
+    from scipy.interpolate import RegularGridInterpolator  # here: it takes longer to import than all readers
+
     slopes = np.stack(np.gradient(distance, *axes), axis=-1)
     inside = np.clip(points, [axis[0] for axis in axes], [axis[-1] for axis in axes])
     found = RegularGridInterpolator(axes, slopes)(inside)
