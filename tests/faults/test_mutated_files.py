@@ -5,7 +5,7 @@ import pytest
 from file_mutations import KINDS, mutate, run_mutations
 from specimens import SPECIMENS
 
-MUTATIONS = 50
+MUTATIONS = 25
 
 
 @pytest.mark.parametrize("specimen", SPECIMENS, ids=lambda specimen: specimen.name)

@@ -30,7 +30,7 @@ from halfwave.data.refusals import reading, require_file
 from halfwave.data.resampling import Resampled
 from halfwave.data.trajectories import StatePairs
 from halfwave.data.windows import windows_of
-from halfwave.errors import InputError
+from halfwave.errors import InputError, described
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _ZIP = b"PK\x03\x04"
@@ -77,6 +77,8 @@ def open_inputs(path: str | Path, options: ReadOptions = _DEFAULTS) -> tuple[Pai
 
 def open_any(path: Data, options: ReadOptions = _DEFAULTS) -> Dataset | PointDataset:
     """Open a dataset of either kind."""
+    if not isinstance(path, str | Path | GivenData):
+        raise InputError(f"data is {described(path)}; a path is expected")
     given = path if isinstance(path, GivenData) else None
     path = Path("<given>") if given is not None else Path(path)  # type: ignore[arg-type]
     found = _find(path, options) if given is None else _in_time(given.find(options), path, options)

@@ -24,7 +24,9 @@ def reading(path: Path, what: str = "") -> Iterator[None]:
     where = f"{path}: '{what}'" if what else f"{path}"
     try:
         yield
-    except InputError:
+    except InputError as error:
+        if "\n" in str(error):  # in a name that the file gives
+            raise InputError(" ".join(str(error).split())) from error
         raise
     except MemoryError as error:
         raise InputError(f"{where} needs more memory than there is") from error
