@@ -77,12 +77,12 @@ def require_numeric(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
 def has_loose_attributes(file: h5py.File) -> bool:
     """Whether there is an attribute of variable length: HDF5 follows its lengths and addresses wherever they lead."""
 
-    def look(name: bytes, _: Any) -> bool | None:
+    def look(name: bytes) -> bool | None:
         found = h5o.open(file.id, name)
         count = h5a.get_num_attrs(found)
         return True if any(_is_loose(h5a.open(found, index=i).get_type()) for i in range(count)) else None
 
-    return bool(h5o.visit(file.id, look, info=True))
+    return bool(look(b"/") or h5o.visit(file.id, look))
 
 
 def _is_loose(kind: h5t.TypeID) -> bool:
