@@ -17,7 +17,9 @@ from halfwave.data import Car, generate, open_point_dataset
 # %%
 cars = open_point_dataset(generate(Car(points=240), "cars.h5", n_train=16, n_test=4))
 sample = cars.test[0]
-print(f"{len(cars.train)} + {len(cars.test)} cars of {len(sample.points)} points; parameters {len(sample.parameters)}")
+print(
+    f"{len(cars.train)} + {len(cars.test)} cars of {len(sample.points)} points; parameters {len(sample.parameters)}"
+)
 
 # %%
 settings = {
@@ -38,7 +40,9 @@ mixed = hw.train(precision="mixed", run_dir="runs/mixed", **settings)
 
 # %%
 mean = torch.stack([car.pressure for car in cars.train]).mean(0)
-baseline = sum(float((mean - car.pressure).norm() / car.pressure.norm()) for car in cars.test) / len(cars.test)
+baseline = sum(
+    float((mean - car.pressure).norm() / car.pressure.norm()) for car in cars.test
+) / len(cars.test)
 print(f"test L2   full {full.l2:.3f}   mixed {mixed.l2:.3f}   mean pressure {baseline:.3f}")
 print(f"activations, mixed / full: {mixed.activation_bytes / full.activation_bytes:.2f}")
 
@@ -54,7 +58,11 @@ with torch.no_grad():
 answer = answer.reshape(-1)
 fig = plt.figure(figsize=(13, 3.2), constrained_layout=True)
 for number, (values, title) in enumerate(
-    ((sample.pressure, "pressure, Pa"), (answer, "answer, Pa"), (answer - sample.pressure, "error, Pa"))
+    (
+        (sample.pressure, "pressure, Pa"),
+        (answer, "answer, Pa"),
+        (answer - sample.pressure, "error, Pa"),
+    )
 ):
     ax = fig.add_subplot(1, 3, number + 1, projection="3d")
     dots = ax.scatter(*sample.points.T, c=values, s=9, cmap="viridis")
