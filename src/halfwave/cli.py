@@ -19,23 +19,6 @@ if TYPE_CHECKING:
 
 _INTERRUPTED = "interrupted; the same command goes on where it stopped"
 
-# Each command is imported only when it is called: --help should not wait for torch.
-COMMANDS = {
-    "demo": "the main job, small: Darcy data, full against mixed, a report",
-    "data": "make a dataset with a real solver, in one HDF5 file",
-    "train": "train a model by a recipe; resumes what was interrupted",
-    "evaluate": "L2 and H1 errors of a trained operator, at any resolution",
-    "rollout": "steps in time: error, spectra, an animation, half against full",
-    "predict": "apply a trained operator to the fields of a file",
-    "export": "a trained operator as ONNX, compiled program or web page",
-    "bench": "this library against neuraloperator in one run, as ratios",
-    "plan": "will it fit, how fast, is half precision safe, before a run",
-    "profile": "where time and memory of a training step go, by module, by kernel",
-    "reproduce": "the tables and figures of the paper, measured here",
-    "report": "all results as one page, the paper's figures beside ours",
-    "bounds": "what grid and number format can cost: bounds, and measured errors",
-}
-
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit."""
@@ -124,6 +107,7 @@ def parse(arguments: list[str]) -> Any:
     """The command object of a command line; UsageError, in one line, for what makes none."""
     from importlib import import_module
 
+    from halfwave.commands import COMMANDS
     from halfwave.commands.interface import read
     from halfwave.errors import UsageError
 
@@ -135,7 +119,9 @@ def parse(arguments: list[str]) -> Any:
 
 
 def _overview() -> str:
-    lines = [f"  {name:<10} {summary}" for name, summary in COMMANDS.items()]
+    from halfwave.commands import COMMANDS
+
+    lines = [f"  {name:<11} {summary}" for name, summary in COMMANDS.items()]
     return "\n".join(
         [
             "usage: halfwave COMMAND [OPTIONS]",

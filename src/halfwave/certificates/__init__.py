@@ -17,10 +17,9 @@ from halfwave.certificates.grid_error import GridError, estimate_grid_errors
 from halfwave.certificates.observing import Observation, core_of, observe
 from halfwave.certificates.precision_plan import Choice, PrecisionPlan
 from halfwave.certificates.samples import Sample, Samples, measure_error
-from halfwave.certificates.sensitivity import PROBES, Sensitivities, predict_error, sensitivities
+from halfwave.certificates.sensitivity import Sensitivities, predict_error, sensitivities
 
 __all__ = [
-    "PROBES",
     "Certificate",
     "Choice",
     "ConformalBound",

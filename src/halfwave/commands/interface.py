@@ -91,6 +91,12 @@ class Option:
         return _bare(self.annotation) is bool
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that it takes, where they are few and known."""
+        kind = _bare(self.annotation)
+        return tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
+
+    @property
     def metavar(self) -> str | None:
         """What stands for its value; None for choices and switches, which say themselves what they take."""
         if self.positional and self.name in _PLACES:

@@ -137,7 +137,7 @@ class Plan(ReadingOptions):
             )
         )
         if self.json:
-            print(json.dumps(self._record(batch, kind, memory, clock, found), indent=2))
+            print(json.dumps(self._record(batch, kind, name, memory, clock, found), indent=2))
             return
         title = f"{recipe.name}, batch {batch} on {name} ({format_bytes(memory)})"
         console = results_console()
@@ -146,7 +146,8 @@ class Plan(ReadingOptions):
             f"memory: live tensors at the peak. The device also needs its context, workspaces and a margin "
             f"({format_bytes(found[0].needed_bytes - found[0].peak_bytes)} for {found[0].policy}), which the largest "
             f"batch and the verdict count.\n"
-            f"time: {clock.describe()}, eager, relative to full.\n"
+            f"{self._assumed(name)}\n"
+            f"time: of a step, beside one in full precision; {clock.describe()}, eager.\n"
             f"rounding, grid: of one Fourier coefficient, relative to max |v|: a bound on rounding in the transform, "
             f"and what the grid costs the worst field with Lipschitz constant 2 max |v|. Smooth fields lose less to "
             f"the grid: where rounding matters, measure it on data (halfwave.certify)."
@@ -182,6 +183,14 @@ class Plan(ReadingOptions):
     def _policy(self, kind: str) -> Policy:
         return as_usage(lambda: Policy.named(self.precision, self.dtype, device=kind))
 
+    def _assumed(self, name: str) -> str:
+        """Which device the plan is for, and how to ask for another."""
+        if self.measure:
+            return "device: this machine, with operators measured on it."
+        own = type(self).device == self.device
+        others = "--device NAME plans for another, --measure for this machine"
+        return f"device: assumed to be {name}{', as none was named' if own else ''}; {others}."
+
     def _target(self) -> tuple[str, int, Clock, str]:
         """Kind of device, its memory, its clock and its name."""
         if not self.measure:
@@ -197,12 +206,15 @@ class Plan(ReadingOptions):
     def _memory(given: str) -> int:
         return as_usage(lambda: parse_bytes(given))
 
-    def _record(self, batch: int, kind: str, memory: int, clock: Clock, found: list[PolicyVerdict]) -> dict[str, Any]:
+    def _record(
+        self, batch: int, kind: str, name: str, memory: int, clock: Clock, found: list[PolicyVerdict]
+    ) -> dict[str, Any]:
         return {
             "recipe": self.recipe,
             "batch": batch,
             "grid": self.grid,
             "device": kind,
+            "device_name": name,
             "memory_bytes": memory,
             "clock": clock.describe(),
             "policies": [verdict.to_dict() for verdict in found],
@@ -251,13 +263,20 @@ def plan_table(found: list[PolicyVerdict], title: str) -> Table:
             row.verdict,
             format_bytes(row.peak_bytes),
             str(row.largest_batch),
-            f"{row.relative_time:.2f}x",
+            beside_full(row.relative_time),
             f"{row.precision_error:.1e}",
             f"{row.grid_error:.1e}",
         )
         for row in found
     ]
     return build_table(title, ["policy", "verdict"], ["memory", "max batch", "time", "rounding", "grid"], rows)
+
+
+def beside_full(relative_time: float) -> str:
+    """A time relative to that of full precision, in words: above 1 is slower."""
+    if abs(relative_time - 1) < 0.005:
+        return "1.00x"
+    return f"{relative_time:.2f}x slower" if relative_time > 1 else f"{1 / relative_time:.2f}x faster"
 
 
 def paper_table(name: str, rows: list[PaperRow]) -> Table:

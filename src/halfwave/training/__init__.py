@@ -16,7 +16,8 @@ from halfwave.training.problem import LATENT_RESOLUTION, AnyDataset, build_opera
 from halfwave.training.recipe_step import build_recipe_step
 from halfwave.training.records import RunResult, read_metrics
 from halfwave.training.rollout import RolloutResult, evaluate_rollout, roll_out, start_of, stepper_of
-from halfwave.training.run_directory import claimed, describe_environment, find_model_file, is_run
+from halfwave.training.run_directory import claimed, describe_environment, find_model_file, is_run, library_version
+from halfwave.training.run_listing import RunListing, differing_settings, find_runs
 from halfwave.training.run_state import seed_all
 from halfwave.training.saving import load, read_extra, save
 from halfwave.training.spectra import Spectrum
@@ -39,6 +40,7 @@ __all__ = [
     "RelativeH1",
     "RelativeL2",
     "RolloutResult",
+    "RunListing",
     "RunResult",
     "Samples",
     "Spectrum",
@@ -53,12 +55,15 @@ __all__ = [
     "compare_steps",
     "cut",
     "describe_environment",
+    "differing_settings",
     "epoch_order",
     "evaluate",
     "evaluate_rollout",
     "find_model_file",
+    "find_runs",
     "initial_model",
     "is_run",
+    "library_version",
     "load",
     "measure_step",
     "open_data",
