@@ -155,13 +155,13 @@ def _relinked(match: re.Match[str], path: Path, uri: str) -> str:
 
 def commands_page() -> str:
     """Every command with its help, as it is printed."""
-    from halfwave import cli
+    from halfwave.commands import COMMANDS
 
     os.environ.setdefault("COLUMNS", "80")
     os.environ["TERM"] = "dumb"
     parts = ["# Commands", "What `halfwave COMMAND --help` prints.", _help([])]
     parts += [
-        f"## halfwave {name}\n\n{text[:1].upper()}{text[1:]}.\n\n{_help([name])}" for name, text in cli.COMMANDS.items()
+        f"## halfwave {name}\n\n{text[:1].upper()}{text[1:]}.\n\n{_help([name])}" for name, text in COMMANDS.items()
     ]
     return "\n\n".join(parts) + "\n"
 
