@@ -1,10 +1,10 @@
 """Writes ci-requirements.txt: every package that the tests need, at its pinned version, with the hash of its file.
 
     python benchmarks/lock_requirements.py
-    pip install --require-hashes --no-deps -r ci-requirements.txt     # what CI installs is then what was tested, byte by byte
+    pip install --require-hashes --no-deps -r ci-requirements.txt     # what was tested, byte by byte
 
-pip resolves `.[test]` under constraints.txt without installing anything; the hashes are those of the files that it would
-take for this Python on this system.
+pip resolves `.[test]` under constraints.txt without installing anything; the hashes are those of the files that it
+would take for this Python on this system.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def resolved() -> list[dict[str, Any]]:
     """What pip would install, the project itself left out."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", report,
-                   "-c", ROOT / "constraints.txt", "-e", f"{ROOT}[test]"]  # fmt: skip
-        subprocess.run([str(part) for part in command], check=True)
+        asked = ["--quiet", "--dry-run", "--ignore-installed", "--report", str(report)]
+        wanted = ["-c", str(ROOT / "constraints.txt"), "-e", f"{ROOT}[test]"]
+        subprocess.run([sys.executable, "-m", "pip", "install", *asked, *wanted], check=True)
         found = json.loads(report.read_text(encoding="utf-8"))["install"]
     return [item for item in found if item["metadata"]["name"] != "halfwave"]
 

@@ -21,9 +21,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SCALES = ("medium", "small")
 """The larger one that is committed is shown."""
-BASE = "full"
-SHOWN = {"error, L2": "test L2", "L2 against full [90%]": "against full, % [90%]", "error against full, %": "against full, %",
-         "memory less than full, %": "memory less, %"}  # fmt: skip
+SHOWN = {
+    "error, L2": "test L2",
+    "L2 against full [90%]": "against full, % [90%]",
+    "error against full, %": "against full, %",
+    "memory less than full, %": "memory less, %",
+}
 """Figures of the overview that the README's table has, by their name there; those that a result lacks are left out."""
 PEER = {"test error, L2": "test L2", "memory, MB": "memory, MB", "activations, MB": "activations, MB",
         "seconds per epoch": "seconds an epoch"}  # fmt: skip
@@ -104,8 +107,8 @@ def _machine(environment: dict[str, object]) -> str:
     assert isinstance(git, dict)
     assert isinstance(packages, dict)
     cores, gpu = environment.get("cores"), environment.get("gpu") or "no GPU"
-    changes = " with changes" if git.get("changed") else ""
-    return f"{environment.get('cpu')}, {cores} cores, {gpu}, torch {packages.get('torch')}, commit {str(git.get('commit'))[:7]}{changes}"
+    commit = f"commit {str(git.get('commit'))[:7]}{' with changes' if git.get('changed') else ''}"
+    return f"{environment.get('cpu')}, {cores} cores, {gpu}, torch {packages.get('torch')}, {commit}"
 
 
 def verdicts() -> str:

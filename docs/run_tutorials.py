@@ -1,4 +1,4 @@
-"""Executes the tutorials (docs/tutorials/*.py, jupytext's percent format) and keeps each as a notebook with its outputs.
+"""Executes the tutorials (docs/tutorials/*.py, jupytext's percent format) and keeps each as a notebook with outputs.
 
     python docs/run_tutorials.py                 # all of them: what has not changed since is not run again
     python docs/run_tutorials.py 01-darcy        # one
@@ -65,6 +65,7 @@ def is_current(name: str) -> bool:
 def execute(name: str) -> float:
     """Run one tutorial in this process and write its notebook; the seconds it took."""
     notebook = jupytext.read(SOURCES / f"{name}.py", fmt="py:percent")
+    made_of = {"source": source_digest(name), "library": library_digest()}  # now: files may change while it runs
     for cell in notebook.cells:
         cell.id = hashlib.sha256(cell.source.encode()).hexdigest()[:12]  # the same notebook, the same file
     space: dict[str, Any] = {"__name__": "__main__"}
@@ -75,9 +76,8 @@ def execute(name: str) -> float:
         cell.metadata["cpu_seconds"] = round(time.process_time() - before, 1)
     seconds, processor = time.perf_counter() - begin[0], time.process_time() - begin[1]
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    notebook.metadata["halfwave"] = {
-        "source": source_digest(name), "library": library_digest(), "seconds": round(seconds, 1), "cpu_seconds": round(processor, 1),
-    }  # fmt: skip
+    took = {"seconds": round(seconds, 1), "cpu_seconds": round(processor, 1)}
+    notebook.metadata["halfwave"] = {**made_of, **took}
     NOTEBOOKS.mkdir(parents=True, exist_ok=True)
     aside = NOTEBOOKS / f"{name}.ipynb.part"
     nbformat.write(notebook, aside)

@@ -108,12 +108,12 @@ def tutorial_page(name: str, notebook: Any, executed: bool) -> tuple[str, dict[s
 
 def _output(output: Any, name: str, pictures: dict[str, bytes]) -> str:
     if output.output_type == "stream":
-        return f'```text {{ .output }}\n{output.text.rstrip()}\n```'
+        return f"```text {{ .output }}\n{output.text.rstrip()}\n```"
     if "image/png" in output.data:
         uri = f"{name}-{len(pictures) + 1}.png"
         pictures[uri] = base64.b64decode(output.data["image/png"])
         return f"![picture {len(pictures)} of this tutorial]({uri})"
-    return f'```text {{ .output }}\n{output.data["text/plain"].rstrip()}\n```'
+    return f"```text {{ .output }}\n{output.data['text/plain'].rstrip()}\n```"
 
 
 def _report() -> Iterator[tuple[str, str | bytes]]:
@@ -130,7 +130,12 @@ def _report() -> Iterator[tuple[str, str | bytes]]:
 
 def _outside() -> Iterator[tuple[str, str]]:
     for uri, path in OUTSIDE.items():
-        yield uri, LINK.sub(lambda m, path=path, uri=uri: _relinked(m, path, uri), CARD.sub("", path.read_text(encoding="utf-8")))
+        yield (
+            uri,
+            LINK.sub(
+                lambda m, path=path, uri=uri: _relinked(m, path, uri), CARD.sub("", path.read_text(encoding="utf-8"))
+            ),
+        )
 
 
 def _relinked(match: re.Match[str], path: Path, uri: str) -> str:
@@ -150,12 +155,14 @@ def _relinked(match: re.Match[str], path: Path, uri: str) -> str:
 
 def commands_page() -> str:
     """Every command with its help, as it is printed."""
-    from halfwave import cli
+    from halfwave.commands import COMMANDS
 
     os.environ.setdefault("COLUMNS", "80")
     os.environ["TERM"] = "dumb"
     parts = ["# Commands", "What `halfwave COMMAND --help` prints.", _help([])]
-    parts += [f"## halfwave {name}\n\n{text[:1].upper()}{text[1:]}.\n\n{_help([name])}" for name, text in cli.COMMANDS.items()]
+    parts += [
+        f"## halfwave {name}\n\n{text[:1].upper()}{text[1:]}.\n\n{_help([name])}" for name, text in COMMANDS.items()
+    ]
     return "\n\n".join(parts) + "\n"
 
 

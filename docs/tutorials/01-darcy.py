@@ -35,7 +35,9 @@ settings = {
     "epochs": 10, "batch_size": 16, "learning_rate": 8e-3, "scheduler": "one-cycle", "quiet": True,
 }  # fmt: skip
 full = hw.train(precision="full", run_dir="runs/full", **settings)
-mixed = hw.train(precision="mixed", dtype="fp16", loss_scaling=True, run_dir="runs/mixed", **settings)
+mixed = hw.train(
+    precision="mixed", dtype="fp16", loss_scaling=True, run_dir="runs/mixed", **settings
+)
 
 # %%
 print(f"{'':8}{'test L2':>10}{'test H1':>10}{'activations':>14}{'peak':>10}")
@@ -43,7 +45,9 @@ for name, run in (("full", full), ("mixed", mixed)):
     print(
         f"{name:8}{run.l2:10.4f}{run.h1:10.4f}{run.activation_bytes / 2**20:10.1f} MiB{run.peak_memory_bytes / 2**20:6.1f} MiB"
     )
-print(f"mixed / full: L2 {mixed.l2 / full.l2:.3f}, activations {mixed.activation_bytes / full.activation_bytes:.2f}")
+print(
+    f"mixed / full: L2 {mixed.l2 / full.l2:.3f}, activations {mixed.activation_bytes / full.activation_bytes:.2f}"
+)
 
 # %% [markdown]
 # The error ratio is that of one pair of short trainings: between two seeds it varies by a few percent, so read it as
@@ -55,25 +59,34 @@ print(f"mixed / full: L2 {mixed.l2 / full.l2:.3f}, activations {mixed.activation
 # shrink; as batch or grid grow, the saved fields take over. The planner says so without running anything:
 
 # %%
-from halfwave.planner import plan_memory  # noqa: E402
+from halfwave.planner import plan_memory
 
 model = hw.FNO(in_channels=1, out_channels=1, **settings["arguments"])
 for batch, grid in ((8, 32), (16, 32), (64, 32), (16, 128)):
-    planned = {p: plan_memory(model, (batch, 1, grid, grid), policy=p, device="cpu").activations for p in ("full", "mixed")}
+    planned = {
+        p: plan_memory(model, (batch, 1, grid, grid), policy=p, device="cpu").activations
+        for p in ("full", "mixed")
+    }
     ratio = planned["mixed"] / planned["full"]
-    print(f"batch {batch:3} on {grid} x {grid}: full {planned['full'] / 2**20:6.1f} MiB, mixed / full {ratio:.2f}")
+    print(
+        f"batch {batch:3} on {grid} x {grid}: full {planned['full'] / 2**20:6.1f} MiB, mixed / full {ratio:.2f}"
+    )
 
 # %%
 fig, (left, *right) = plt.subplots(1, 5, figsize=(14, 2.7), constrained_layout=True)
 for name, run in (("full", full), ("mixed", mixed)):
-    left.semilogy([row["epoch"] for row in run.rows], [row["test_l2"] for row in run.rows], label=name)
+    left.semilogy(
+        [row["epoch"] for row in run.rows], [row["test_l2"] for row in run.rows], label=name
+    )
 left.set(title="test L2 by epoch", xlabel="epoch")
 left.legend()
 operator = hw.load("runs/mixed/model.safetensors")
 x, y = dataset.test[[0]]
 with torch.no_grad():
     answer = operator(x)
-for ax, field, title in zip(right, (x, y, answer, answer - y), ("medium a", "true u", "answer", "error"), strict=True):
+for ax, field, title in zip(
+    right, (x, y, answer, answer - y), ("medium a", "true u", "answer", "error"), strict=True
+):
     fig.colorbar(ax.imshow(field[0, 0].T, origin="lower"), ax=ax, shrink=0.8)
     ax.set(title=title, xticks=[], yticks=[])
 

@@ -15,7 +15,9 @@ from halfwave.data import SmoothDarcy, generate, open_dataset
 # A small model, trained in full precision on smooth media. Nothing has to be trained in half to know what half does.
 
 # %%
-data = open_dataset(generate(SmoothDarcy(resolution=32, deviation=0.5), "smooth.h5", n_train=96, n_test=24))
+data = open_dataset(
+    generate(SmoothDarcy(resolution=32, deviation=0.5), "smooth.h5", n_train=96, n_test=24)
+)
 run = hw.train(
     data="smooth.h5", model="FNO", arguments={"n_modes": (10, 10), "hidden_channels": 12, "n_layers": 2},
     epochs=10, batch_size=8, learning_rate=8e-3, scheduler="one-cycle", precision="full", run_dir="runs/smooth", quiet=True,
@@ -40,10 +42,15 @@ print(bf16)
 
 # %%
 names = ("fp16", "bf16", "fp8_e4m3")
-found = {n: hw.certify(operator, x[:12], hw.Policy.named("mixed", dtype=n), grid_samples=0) for n in names}
+found = {
+    n: hw.certify(operator, x[:12], hw.Policy.named("mixed", dtype=n), grid_samples=0)
+    for n in names
+}
 print(f"{'format':10}{'measured':>12}{'predicted':>12}{'90% of new':>12}")
 for name, c in found.items():
-    print(f"{name:10}{c.measured_error.mean():12.3%}{c.predicted_error.mean():12.3%}{c.conformal():12.3%}")
+    print(
+        f"{name:10}{c.measured_error.mean():12.3%}{c.predicted_error.mean():12.3%}{c.conformal():12.3%}"
+    )
 
 # %% [markdown]
 # *Predicted* comes from one run in float64 and its derivatives: the format was not run for it.
@@ -58,9 +65,13 @@ print(plan)
 
 # %%
 fig, ax = plt.subplots(figsize=(9, 3.2), constrained_layout=True)
-top = sorted(((float(error.mean()), f"{module}: {role}") for (module, role), error in shares.items()))[-12:]
+top = sorted(
+    ((float(error.mean()), f"{module}: {role}") for (module, role), error in shares.items())
+)[-12:]
 ax.barh([name for _, name in top], [error for error, _ in top])
-ax.set(title="what each stage rounds of the answer, mixed bf16", xlabel="relative error of the answer")
+ax.set(
+    title="what each stage rounds of the answer, mixed bf16", xlabel="relative error of the answer"
+)
 
 # %% [markdown]
 # ## The rule of thumb

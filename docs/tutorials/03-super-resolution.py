@@ -31,9 +31,13 @@ errors = {}
 for points in (8, 12, 16, 32, 48, 96):
     test = open_dataset("flow.h5", ReadOptions(resolution=points)).test
     for precision in ("full", "mixed"):
-        hw.set_precision(operator, precision if precision == "full" else hw.Policy.named("mixed", dtype="fp16"))
+        hw.set_precision(
+            operator, precision if precision == "full" else hw.Policy.named("mixed", dtype="fp16")
+        )
         errors[precision, points] = evaluate(operator, test)["l2"]
-    print(f"{points:4} x {points:<4} full {errors['full', points]:.4f}   mixed fp16 {errors['mixed', points]:.4f}")
+    print(
+        f"{points:4} x {points:<4} full {errors['full', points]:.4f}   mixed fp16 {errors['mixed', points]:.4f}"
+    )
 
 # %% [markdown]
 # From 16 points upwards the error hardly changes, in both precisions: the layers are translation-equivariant and keep
@@ -46,12 +50,19 @@ fig, (curve, *panels) = plt.subplots(1, 4, figsize=(13, 3), constrained_layout=T
 for precision in ("full", "mixed"):
     points, values = zip(*((n, e) for (p, n), e in errors.items() if p == precision), strict=True)
     curve.loglog(points, values, "o-" if precision == "full" else "x--", label=precision)
-curve.set(title="test L2 by grid", xlabel="points a side", xticks=[8, 16, 32, 96], xticklabels=[8, 16, 32, 96])
+curve.set(
+    title="test L2 by grid",
+    xlabel="points a side",
+    xticks=[8, 16, 32, 96],
+    xticklabels=[8, 16, 32, 96],
+)
 curve.legend()
 x, y = open_dataset("flow.h5", ReadOptions(resolution=96)).test[[0]]
 with torch.no_grad():
     answer = operator(x)
-for ax, field, title in zip(panels, (y, answer, answer - y), ("truth at 96", "answer at 96", "error"), strict=True):
+for ax, field, title in zip(
+    panels, (y, answer, answer - y), ("truth at 96", "answer at 96", "error"), strict=True
+):
     fig.colorbar(ax.imshow(field[0, 0].T, origin="lower", cmap="RdBu_r"), ax=ax, shrink=0.8)
     ax.set(title=title, xticks=[], yticks=[])
 

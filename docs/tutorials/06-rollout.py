@@ -49,9 +49,15 @@ partings = {
 }
 for name, parting in partings.items():
     where = "never" if parting.parts_at is None else f"after {parting.parts_at} steps"
-    print(f"mixed {name}: one step rounds by {parting.differences[0]:.1e}; above the model's own error {where}")
+    print(
+        f"mixed {name}: one step rounds by {parting.differences[0]:.1e}; above the model's own error {where}"
+    )
 time = partings["fp16"].lyapunov_time
-print("differences do not grow here" if time is None else f"differences grow e-fold in {time:.0f} units of time")
+print(
+    "differences do not grow here"
+    if time is None
+    else f"differences grow e-fold in {time:.0f} units of time"
+)
 
 # %%
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 3.4), constrained_layout=True)
@@ -61,8 +67,12 @@ for ax, field, title in ((left, truth, "truth"), (middle, answer, "rollout in fu
     ax.set(title=title, xlabel="step", ylabel="x", yticks=[])
 right.semilogy(range(1, result.steps + 1), result.mean_errors, "k", label="the model's own error")
 for name, parting in partings.items():
-    (line,) = right.semilogy(range(1, len(parting.differences) + 1), parting.differences, label=f"full − mixed {name}")
-    right.semilogy(range(1, len(parting.predicted) + 1), parting.predicted, ":", color=line.get_color())
+    (line,) = right.semilogy(
+        range(1, len(parting.differences) + 1), parting.differences, label=f"full − mixed {name}"
+    )
+    right.semilogy(
+        range(1, len(parting.predicted) + 1), parting.predicted, ":", color=line.get_color()
+    )
 right.set(title="errors and differences (dots: d_n)", xlabel="step")
 right.legend()
 

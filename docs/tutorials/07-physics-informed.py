@@ -13,7 +13,6 @@ import torch
 
 import halfwave as hw
 from halfwave.domains import Torus
-from halfwave.training import RelativeL2
 
 torch.manual_seed(0)
 N, torus = 24, Torus((2 * torch.pi, 2 * torch.pi))
@@ -29,7 +28,11 @@ laplace = (k[:, None] ** 2 + k[None, :] ** 2).double()
 
 
 def draw_forces(count: int) -> torch.Tensor:
-    spectrum = torch.fft.fft2(torch.randn(count, 1, N, N, dtype=torch.float64)) * 60 * (9 + laplace) ** -1.5
+    spectrum = (
+        torch.fft.fft2(torch.randn(count, 1, N, N, dtype=torch.float64))
+        * 60
+        * (9 + laplace) ** -1.5
+    )
     return torch.fft.ifft2(spectrum).real
 
 
@@ -43,7 +46,9 @@ def solve(f: torch.Tensor, c: float = 4.0) -> torch.Tensor:
 forces = draw_forces(8 + 128 + 32)
 u = solve(forces)
 linear = torch.fft.ifft2(torch.fft.fft2(forces) / (laplace + 1)).real
-print(f"residual of the solver: {float((torch.fft.ifft2(laplace * torch.fft.fft2(u)).real + u + u**3 - forces).abs().max()):.1e}")
+print(
+    f"residual of the solver: {float((torch.fft.ifft2(laplace * torch.fft.fft2(u)).real + u + u**3 - forces).abs().max()):.1e}"
+)
 print(f"without the cube one would be off by {float((linear - u).norm() / u.norm()):.0%}")
 forces, u = forces.float(), u.float()
 labelled, unlabelled, test = slice(0, 8), slice(8, 136), slice(136, None)
@@ -72,7 +77,15 @@ def relative(answer: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
 # %%
 def fit(physics: bool, precision: str, steps: int = 240) -> tuple[hw.FNO, list[float]]:
     torch.manual_seed(1)
-    model = hw.FNO((10, 10), 1, 1, hidden_channels=12, n_layers=2, positional_embedding=None, precision=precision)
+    model = hw.FNO(
+        (10, 10),
+        1,
+        1,
+        hidden_channels=12,
+        n_layers=2,
+        positional_embedding=None,
+        precision=precision,
+    )
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-3)
     rates = torch.optim.lr_scheduler.OneCycleLR(optimizer, 6e-3, total_steps=steps)
     curve = []
@@ -108,7 +121,9 @@ left.legend(fontsize=7)
 model = results["labels and equation, mixed"][0]
 with torch.no_grad():
     answer = model(forces[test][:1])
-for ax, field, title in zip(panels, (u[test][:1], answer, answer - u[test][:1]), ("truth", "answer", "error"), strict=True):
+for ax, field, title in zip(
+    panels, (u[test][:1], answer, answer - u[test][:1]), ("truth", "answer", "error"), strict=True
+):
     fig.colorbar(ax.imshow(field[0, 0], cmap="RdBu_r"), ax=ax, shrink=0.8)
     ax.set(title=title, xticks=[], yticks=[])
 

@@ -9,14 +9,16 @@ import torch
 from neuralop.models import FNO as TheirFNO
 
 torch.manual_seed(0)
-theirs = TheirFNO(n_modes=(16, 16), in_channels=3, out_channels=1, hidden_channels=32, n_layers=4).eval()
+theirs = TheirFNO(
+    n_modes=(16, 16), in_channels=3, out_channels=1, hidden_channels=32, n_layers=4
+).eval()
 x = torch.randn(4, 3, 64, 64)
 
 # %% [markdown]
 # ## The three lines
 
 # %%
-import halfwave as hw  # noqa: E402
+import halfwave as hw
 
 ours = hw.interop.from_neuralop(theirs)
 hw.set_precision(ours, "mixed")
@@ -63,11 +65,14 @@ for name, size in sizes.items():
 # ## Your own module around their layers
 # Their spectral convolutions and channel MLPs inside a module of yours become ours in place; the rest stays.
 
+
 # %%
 class Mine(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.operator = TheirFNO(n_modes=(8, 8), in_channels=1, out_channels=1, hidden_channels=8, n_layers=2)
+        self.operator = TheirFNO(
+            n_modes=(8, 8), in_channels=1, out_channels=1, hidden_channels=8, n_layers=2
+        )
         self.scale = torch.nn.Parameter(torch.ones(1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -79,7 +84,9 @@ field = torch.randn(1, 1, 32, 32)
 with torch.no_grad():
     before = mine(field)
     hw.interop.convert(mine, "mixed")
-    print(f"converted in place; the answer moved by {float((mine(field) - before).norm() / before.norm()):.1e}")
+    print(
+        f"converted in place; the answer moved by {float((mine(field) - before).norm() / before.norm()):.1e}"
+    )
 
 # %% [markdown]
 # And back: `hw.interop.to_neuralop_state_dict(ours)`. All arguments side by side:

@@ -8,16 +8,28 @@
 import matplotlib.pyplot as plt
 
 import halfwave as hw
-from halfwave.planner import Roofline, format_bytes, get_device, largest_batch, plan_cost, plan_memory
+from halfwave.planner import (
+    Roofline,
+    format_bytes,
+    get_device,
+    largest_batch,
+    plan_cost,
+    plan_memory,
+)
 
 # %% [markdown]
 # A model that no laptop trains: fields of 1024 × 1024 points, 64 channels, 4 layers.
 
 # %%
 model = hw.FNO((64, 64), in_channels=1, out_channels=1, hidden_channels=64, n_layers=4)
-plans = {p: plan_memory(model, (8, 1, 1024, 1024), policy=p, device="cuda") for p in ("full", "amp", "half", "mixed")}
+plans = {
+    p: plan_memory(model, (8, 1, 1024, 1024), policy=p, device="cuda")
+    for p in ("full", "amp", "half", "mixed")
+}
 for name, plan in plans.items():
-    print(f"{name:6} peak {format_bytes(plan.peak_bytes):>10}   activations {format_bytes(plan.activations):>10}")
+    print(
+        f"{name:6} peak {format_bytes(plan.peak_bytes):>10}   activations {format_bytes(plan.activations):>10}"
+    )
 
 # %% [markdown]
 # ## What fits into 40 GiB?
@@ -25,8 +37,12 @@ for name, plan in plans.items():
 # said in the plan (`plan.overhead`).
 
 # %%
-batches = {p: largest_batch(model, "40GiB", p, sample=(1, 1024, 1024), device="cuda") for p in plans}
-again = largest_batch(model, "40GiB", "mixed", sample=(1, 1024, 1024), device="cuda", recompute=True)
+batches = {
+    p: largest_batch(model, "40GiB", p, sample=(1, 1024, 1024), device="cuda") for p in plans
+}
+again = largest_batch(
+    model, "40GiB", "mixed", sample=(1, 1024, 1024), device="cuda", recompute=True
+)
 print("largest batch in 40 GiB:", batches, "and mixed with recompute:", again)
 
 # %% [markdown]
@@ -39,7 +55,9 @@ seconds = {}
 for device in ("a100-40gb", "h100"):
     clock = Roofline(get_device(device))
     for policy in plans:
-        seconds[device, policy] = plan_cost(model, (8, 1, 1024, 1024), clock, policy=policy, device="cuda").seconds
+        seconds[device, policy] = plan_cost(
+            model, (8, 1, 1024, 1024), clock, policy=policy, device="cuda"
+        ).seconds
     fastest = {p: f"{seconds[device, 'full'] / seconds[device, p]:.2f}x" for p in plans}
     print(f"{device:10} planned speed against full precision: {fastest}")
 
@@ -54,8 +72,17 @@ left.set(title="a training step of batch 8 at 1024 × 1024, GiB")
 left.legend(fontsize=7)
 width = 0.4
 for i, device in enumerate(("a100-40gb", "h100")):
-    right.bar([j + i * width for j in range(len(plans))], [1e3 * seconds[device, p] for p in plans], width, label=device)
-right.set(title="roofline of a step, ms", xticks=[j + width / 2 for j in range(len(plans))], xticklabels=list(plans))
+    right.bar(
+        [j + i * width for j in range(len(plans))],
+        [1e3 * seconds[device, p] for p in plans],
+        width,
+        label=device,
+    )
+right.set(
+    title="roofline of a step, ms",
+    xticks=[j + width / 2 for j in range(len(plans))],
+    xticklabels=list(plans),
+)
 right.legend()
 
 # %% [markdown]
@@ -64,7 +91,9 @@ right.legend()
 
 # %%
 for tensor in plans["mixed"].at_peak[:6]:
-    print(f"{format_bytes(tensor.bytes):>10}  {tensor.kind:12} {tensor.dtype:10} {tensor.shape!s:24} {tensor.name}")
+    print(
+        f"{format_bytes(tensor.bytes):>10}  {tensor.kind:12} {tensor.dtype:10} {tensor.shape!s:24} {tensor.name}"
+    )
 
 # %% [markdown]
 # From the command line: `halfwave plan darcy-paper --batch 16 --grid 1024 --device-memory 40GiB`, and

@@ -1,4 +1,4 @@
-"""The site: it builds without a warning, its links hold, its examples and command lines are true, README's figures too."""
+"""The site: built without a warning, links hold, examples and command lines are true, and so are README's figures."""
 
 import doctest
 import re

@@ -8,6 +8,7 @@ COMMANDS = {
     "rollout": "steps in time: error, spectra, an animation, half against full",
     "predict": "apply a trained operator to the fields of a file",
     "export": "a trained operator as ONNX, compiled program or web page",
+    "view": "a run as one page: curves, fields, spectra, errors, certificate",
     "runs": "runs side by side, and the settings in which they differ",
     "bench": "this library against neuraloperator in one run, as ratios",
     "plan": "will it fit, how fast, is half precision safe, before a run",

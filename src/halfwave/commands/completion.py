@@ -103,7 +103,8 @@ def _bash(words: Sequence[_Words]) -> list[str]:
     names = [f"      {own.command}) words='{' '.join(own.names)}' ;;" for own in words if own.names]
     return [
         "_halfwave() {",
-        '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" command="${COMP_WORDS[1]}" words=""',
+        '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"',
+        '  local command="${COMP_WORDS[1]}" words=""',
         '  case "$command $prev" in',
         *values,
         "    *)",

@@ -40,6 +40,8 @@ from halfwave.precision import Policy
 from halfwave.recipes import get_recipe, recipes
 from halfwave.tables import build_table
 
+PLAN_COLUMNS = ("policy", "verdict", "memory", "max batch", "time", "rounding", "grid")
+
 
 @dataclass
 class Plan(ReadingOptions):
@@ -257,7 +259,12 @@ def scaling_table(found: ScaleOut) -> Table:
 
 def plan_table(found: list[PolicyVerdict], title: str) -> Table:
     """One row for each policy."""
-    rows = [
+    return build_table(title, PLAN_COLUMNS[:2], PLAN_COLUMNS[2:], plan_rows(found))
+
+
+def plan_rows(found: list[PolicyVerdict]) -> list[tuple[str, ...]]:
+    """The cells of `PLAN_COLUMNS` for each policy."""
+    return [
         (
             row.policy,
             row.verdict,
@@ -269,7 +276,6 @@ def plan_table(found: list[PolicyVerdict], title: str) -> Table:
         )
         for row in found
     ]
-    return build_table(title, ["policy", "verdict"], ["memory", "max batch", "time", "rounding", "grid"], rows)
 
 
 def beside_full(relative_time: float) -> str:

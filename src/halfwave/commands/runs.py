@@ -74,7 +74,7 @@ def runs_table(runs: Sequence[RunListing]) -> Any:
     rows = [
         (
             str(number), os.path.relpath(run.path, above or "."), run.recipe or "-", run.model or "-",
-            run.precision or "-", _epochs(run), _figure(run.l2), _duration(run.seconds),
+            run.precision or "-", _epochs(run), figure_text(run.l2), duration_text(run.seconds),
         )
         for number, run in enumerate(runs, 1)
     ]  # fmt: skip
@@ -99,11 +99,11 @@ def _epochs(run: RunListing) -> str:
     return str(run.epochs) if run.epochs == run.epochs_asked else f"{run.epochs} of {run.epochs_asked}, {run.status}"
 
 
-def _figure(value: float | None) -> str:
+def figure_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

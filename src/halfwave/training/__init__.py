@@ -6,7 +6,7 @@ from halfwave.training.clouds import CloudEncoder, CloudSamples
 from halfwave.training.comparison import build_engine, compare_steps
 from halfwave.training.config import FREE_ON_RESUME, PLANNED, TrainConfig, read_config
 from halfwave.training.engine import Engine
-from halfwave.training.evaluation import evaluate, rounding_of
+from halfwave.training.evaluation import evaluate, rounding_of, sample_errors
 from halfwave.training.from_run import initial_model, recipe_of_run
 from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
 from halfwave.training.nonfinite import NonFiniteError
@@ -15,12 +15,20 @@ from halfwave.training.parting import Parting, compare_precisions
 from halfwave.training.problem import LATENT_RESOLUTION, AnyDataset, build_operator, open_data
 from halfwave.training.recipe_step import build_recipe_step
 from halfwave.training.records import RunResult, read_metrics
-from halfwave.training.rollout import RolloutResult, evaluate_rollout, roll_out, start_of, stepper_of
+from halfwave.training.rollout import (
+    RolloutResult,
+    evaluate_rollout,
+    longest_rollout,
+    roll_out,
+    start_of,
+    stepper_of,
+    truth_of,
+)
 from halfwave.training.run_directory import claimed, describe_environment, find_model_file, is_run, library_version
 from halfwave.training.run_listing import RunListing, differing_settings, find_runs
 from halfwave.training.run_state import seed_all
 from halfwave.training.saving import load, read_extra, save
-from halfwave.training.spectra import Spectrum
+from halfwave.training.spectra import Spectrum, wave_spectrum
 from halfwave.training.trainer import train, train_seeds
 
 __all__ = [
@@ -65,6 +73,7 @@ __all__ = [
     "is_run",
     "library_version",
     "load",
+    "longest_rollout",
     "measure_step",
     "open_data",
     "read_config",
@@ -73,6 +82,7 @@ __all__ = [
     "recipe_of_run",
     "roll_out",
     "rounding_of",
+    "sample_errors",
     "samples_per_second",
     "save",
     "seed_all",
@@ -80,4 +90,6 @@ __all__ = [
     "stepper_of",
     "train",
     "train_seeds",
+    "truth_of",
+    "wave_spectrum",
 ]
