@@ -14,18 +14,22 @@ if TYPE_CHECKING:
     from halfwave import (
         certificates,
         data,
+        domains,
         interop,
         measure,
         models,
         numerics,
+        optimizers,
         parallel,
         planner,
         precision,
+        recipes,
         spectral,
         theory,
         training,
     )
     from halfwave.certificates import auto_precision, certify, compress
+    from halfwave.errors import InputError
     from halfwave.export import export
     from halfwave.measure import keep_freed_blocks
     from halfwave.models import FNO, GINO, SFNO, TFNO, UNet, set_precision
@@ -43,6 +47,7 @@ _LATER = {
     "AdamW": "halfwave.optimizers",
     "FNO": "halfwave.models",
     "GINO": "halfwave.models",
+    "InputError": "halfwave.errors",
     "Policy": "halfwave.precision",
     "SFNO": "halfwave.models",
     "Schedule": "halfwave.precision",
@@ -54,6 +59,7 @@ _LATER = {
     "certify": "halfwave.certificates",
     "compress": "halfwave.certificates",
     "data": "halfwave.data",
+    "domains": "halfwave.domains",
     "export": "halfwave.export",
     "interop": "halfwave.interop",
     "keep_freed_blocks": "halfwave.measure",
@@ -61,10 +67,12 @@ _LATER = {
     "measure": "halfwave.measure",
     "models": "halfwave.models",
     "numerics": "halfwave.numerics",
+    "optimizers": "halfwave.optimizers",
     "parallel": "halfwave.parallel",
     "parallelize": "halfwave.parallel",
     "planner": "halfwave.planner",
     "precision": "halfwave.precision",
+    "recipes": "halfwave.recipes",
     "save": "halfwave.training",
     "set_precision": "halfwave.models",
     "spectral": "halfwave.spectral",
@@ -95,7 +103,8 @@ def _version() -> str:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    """What there is to use, imported or not yet."""
+    return sorted((*__all__, "__doc__", "__name__", "__version__"))
 
 
 __all__ = [
@@ -104,6 +113,7 @@ __all__ = [
     "SFNO",
     "TFNO",
     "AdamW",
+    "InputError",
     "Policy",
     "Schedule",
     "SpectralConv",
@@ -113,6 +123,7 @@ __all__ = [
     "certify",
     "compress",
     "data",
+    "domains",
     "export",
     "interop",
     "keep_freed_blocks",
@@ -120,10 +131,12 @@ __all__ = [
     "measure",
     "models",
     "numerics",
+    "optimizers",
     "parallel",
     "parallelize",
     "planner",
     "precision",
+    "recipes",
     "save",
     "set_precision",
     "spectral",

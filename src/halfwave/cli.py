@@ -19,23 +19,6 @@ if TYPE_CHECKING:
 
 _INTERRUPTED = "interrupted; the same command goes on where it stopped"
 
-# Each command is imported only when it is called: --help should not wait for torch.
-COMMANDS = {
-    "demo": "the main job, small: Darcy data, full against mixed, a report",
-    "data": "make a dataset with a real solver, in one HDF5 file",
-    "train": "train a model by a recipe; resumes what was interrupted",
-    "evaluate": "L2 and H1 errors of a trained operator, at any resolution",
-    "rollout": "steps in time: error, spectra, an animation, half against full",
-    "predict": "apply a trained operator to the fields of a file",
-    "export": "a trained operator as ONNX, compiled program or web page",
-    "bench": "this library against neuraloperator in one run, as ratios",
-    "plan": "will it fit, how fast, is half precision safe, before a run",
-    "profile": "where time and memory of a training step go, by module, by kernel",
-    "reproduce": "the tables and figures of the paper, measured here",
-    "report": "all results as one page, the paper's figures beside ours",
-    "bounds": "what grid and number format can cost: bounds, and measured errors",
-}
-
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit."""
@@ -93,6 +76,9 @@ def run(arguments: list[str], debug: bool = False) -> int:
         return 0
     except SystemExit as exit:  # --help of a command
         return int(exit.code or 0)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (else the interpreter flushes into the closed pipe)
+        return 0
     except KeyboardInterrupt:
         return _fail(_INTERRUPTED, 130)
     except Exception as error:
@@ -120,31 +106,24 @@ def _print_traceback() -> None:
 
 
 def parse(arguments: list[str]) -> Any:
-    """The command object of a command line; UsageError with tyro's explanation in one line."""
-    import io
-    from contextlib import redirect_stderr
+    """The command object of a command line; UsageError, in one line, for what makes none."""
     from importlib import import_module
 
-    import tyro
-
+    from halfwave.commands import COMMANDS
+    from halfwave.commands.interface import read
     from halfwave.errors import UsageError
 
     name, *options = arguments
     if name not in COMMANDS:
         raise UsageError(f"unknown command {name!r}: expected one of {', '.join(COMMANDS)}")
     command = getattr(import_module(f"halfwave.commands.{name}"), name.capitalize())
-    captured = io.StringIO()
-    try:
-        with redirect_stderr(captured):
-            return tyro.cli(command, args=options, prog=f"halfwave {name}")
-    except SystemExit as exit:
-        if exit.code == 2:
-            raise UsageError(f"{name}: {_one_line(captured.getvalue())}") from None
-        raise
+    return read(command, options, f"halfwave {name}")
 
 
 def _overview() -> str:
-    lines = [f"  {name:<10} {summary}" for name, summary in COMMANDS.items()]
+    from halfwave.commands import COMMANDS
+
+    lines = [f"  {name:<11} {summary}" for name, summary in COMMANDS.items()]
     return "\n".join(
         [
             "usage: halfwave COMMAND [OPTIONS]",
@@ -157,15 +136,6 @@ def _overview() -> str:
             "--debug after any command shows the traceback of an error.",
         ]
     )
-
-
-def _one_line(box: str) -> str:
-    """tyro's box without its frame: its first sentences, up to the pointer to --help."""
-    import re
-
-    text = re.sub(r"[╭╮╰╯│]", " ", re.sub(r"╭─.*─╮", "", box))
-    parts = [" ".join(part.split()) for part in re.split(r"─{3,}", text)]
-    return "; ".join(part for part in parts if part and not part.startswith("For full helptext"))
 
 
 def _fail(message: str, code: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -18,6 +20,10 @@ class InputError(ValueError):
 
 class UsageError(InputError):
     """A command called with something it does not know: an option, a name, a value. Exit code 2."""
+
+
+class ArgumentError(InputError, TypeError):
+    """An argument that a call does not take: bad input to a user, a TypeError to Python."""
 
 
 def printable(text: str) -> str:
@@ -49,3 +55,9 @@ def described(value: Any) -> str:
         return f"{type(value).__name__} of {len(value)} items"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def nearest(name: str, accepted: Iterable[str]) -> str:
+    """`` (did you mean 'epochs'?)`` for a name that looks like an accepted one; nothing for one that does not."""
+    found = get_close_matches(name, list(accepted), n=1, cutoff=0.7)
+    return f" (did you mean {found[0]!r}?)" if found else ""

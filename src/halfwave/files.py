@@ -54,7 +54,7 @@ def written_aside(path: str | Path) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             aside.unlink()
         if isinstance(error, OSError):  # NumPy reports a full disk by counts of bytes alone
-            raise InputError(f"cannot write {path}: {error.strerror or f'the disk is full ({error})'}") from error
+            raise InputError(f"cannot write {path}: {error.strerror or f'not all bytes ({error})'}") from error
         raise
 
 

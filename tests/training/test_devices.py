@@ -46,7 +46,7 @@ def settings(data_file):
     return TrainConfig(
         data=str(data_file),
         arguments={"n_modes": (4, 4), "hidden_channels": 6, "n_layers": 2},
-        epochs=10,
+        epochs=4,
         batch_size=11,
         learning_rate=1e-2,
         precision="full",

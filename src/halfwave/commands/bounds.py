@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from halfwave.commands.bounds_data import measure_data
 from halfwave.commands.bounds_run import certify_run
@@ -49,14 +47,14 @@ class Bounds(ReadingOptions):
     """What is rounded: inputs, gemm or fft."""
     data: Path | None = None
     """Measure both errors on the test fields of a dataset."""
-    run_path: Annotated[Path | None, tyro.conf.arg(name="run")] = None
+    run_path: Path | None = field(default=None, metadata={"option": "run"})
     """Certify a trained run on its test split, or on --data."""
     precision: str | None = None
-    """Policy that --run certifies: full, amp, half, mixed (the default)."""
+    """Policy that --run certifies: full, amp, half, mixed; by default mixed."""
     dtype: str | None = None
     """What half means for --run; by default what is fast here."""
     samples: int | None = None
-    """Test samples to look at: 4 of --data by default, 20 of --run."""
+    """Test samples to look at; by default 4 of --data, 20 of --run."""
     alpha: float = 0.1
     """How often a new input may exceed what --run says of new inputs."""
     plot: Path | None = None

@@ -51,13 +51,14 @@ class ReadingOptions:
     """How a file of fields is read; the same options wherever one is."""
 
     x_key: str | None = None
-    """Name of the inputs in a file of named arrays."""
+    """Name of the inputs in a file of named arrays; by default what the file's own names tell."""
     y_key: str | None = None
-    """Name of the outputs in a file of named arrays."""
+    """Name of the outputs in a file of named arrays; by default what the file's own names tell."""
     channel_axis: Literal["1", "-1", "none"] | None = None
     """Where plain arrays have their channels: after the samples, last, or nowhere; by default what shapes tell."""
     domain: str | None = None
-    """Domain of a file that declares none: torus, box, box-cells, sphere, ..., with sides as torus:6.2832."""
+    """Domain of a file that declares none: torus, box, box-cells, sphere, ..., with sides as torus:6.2832; by
+    default what the file declares, or else box-cells."""
 
     def read_options(self, model: object = None, **more: Any) -> ReadOptions:
         """With the number of grid axes of a model, where there is one; UsageError for values that are not accepted."""

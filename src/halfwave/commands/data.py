@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tyro.conf import Positional
@@ -44,6 +45,17 @@ class Data:
     """Further parameters of the problem as KEY=VALUE, such as dim=3."""
     force: bool = False
     """Overwrite a file that holds something else."""
+
+    @classmethod
+    def known(cls, call: Data | None) -> dict[str, Any]:
+        """Size and place of the dataset that is named."""
+        if call is None:
+            return {}
+        given = parse_pairs(call.parameters, "--parameters")
+        generator = build_generator(call.name, resolution=call.resolution, **given)
+        resolution = getattr(generator, "resolution", getattr(generator, "points", None))
+        own = {f.name: getattr(generator, f.name) for f in fields(generator) if f.name not in ("resolution", "points")}
+        return {"out": default_path(generator), "resolution": resolution, "parameters": own}
 
     def run(self) -> None:
         given = parse_pairs(self.parameters, "--parameters")

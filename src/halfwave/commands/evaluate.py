@@ -45,11 +45,11 @@ class Evaluate(ReadingOptions):
     data: Path | None = None
     """Dataset file or directory, of any resolution; by default the run's own, read as in the run."""
     subsample: int | None = None
-    """Keep every n-th point of each axis, or of a point cloud."""
+    """Keep every n-th point of each axis, or of a point cloud; by default the run's."""
     resolution: int | None = None
-    """Points a side: a coarser grid than the file's."""
+    """Points a side: a coarser grid than the file's; by default the file's."""
     precision: str | None = None
-    """Evaluate under one policy alone: full, amp, half, mixed, stream, double."""
+    """Evaluate under one policy alone: full, amp, half, mixed, stream, double; by default the trained one, and full."""
     rollout: int | None = None
     """Of a model that steps in time: roll out so many steps and give the error over time (`halfwave rollout`)."""
     batch_size: int = 8

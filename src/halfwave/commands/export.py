@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tyro.conf import Positional
 
@@ -24,7 +25,7 @@ class Export:
     """onnx; pt2 (torch's graph, loads without halfwave); aoti (compiled by torch for this kind of CPU); html (a
     page that runs the operator in a browser)."""
     out: Path | None = None
-    """File to write; by default model.onnx, model.pt2, ... beside the model."""
+    """File to write; by default model.onnx (or .pt2, .html) beside the model."""
     grid: tuple[int, ...] | None = None
     """Points of each axis that the program is for; by default those of the run's data."""
     dynamic: tuple[str, ...] = ("batch",)
@@ -32,7 +33,14 @@ class Export:
     weights: str = "fp32"
     """fp16 stores the weights in half the bytes; products are taken in fp32 either way."""
     policy: str | None = None
-    """Compute under another policy than the model's own: full, amp, half, mixed, double."""
+    """Compute under another policy: full, amp, half, mixed, double; by default the model's own."""
+
+    @classmethod
+    def known(cls, call: Export | None) -> dict[str, Any]:
+        """Where the program goes."""
+        if call is None or call.format not in TARGETS:
+            return {}
+        return {"out": find_model_file(call.run_path).with_name(f"model{TARGETS[call.format].suffix}")}
 
     def run(self) -> None:
         if self.format not in TARGETS:

@@ -17,8 +17,9 @@ from tyro.conf import Positional
 from halfwave.commands.choosing import choose
 from halfwave.commands.common import ReadingOptions, as_usage, log_console, parse_pairs, results_console
 from halfwave.commands.plan_auto import AutoPlan
+from halfwave.commands.recipe_defaults import batch_of, resolution_of
 from halfwave.errors import UsageError
-from halfwave.numerics import memory_bytes
+from halfwave.numerics import default_half, memory_bytes
 from halfwave.planner import (
     Clock,
     PaperRow,
@@ -36,7 +37,10 @@ from halfwave.planner import (
     scale_out,
 )
 from halfwave.precision import Policy
+from halfwave.recipes import get_recipe, recipes
 from halfwave.tables import build_table
+
+PLAN_COLUMNS = ("policy", "verdict", "memory", "max batch", "time", "rounding", "grid")
 
 
 @dataclass
@@ -44,10 +48,10 @@ class Plan(ReadingOptions):
     """Memory, largest batch, time and precision of each policy, before a run."""
 
     recipe: Positional[str] = ""
-    """Name of a recipe (darcy, darcy-paper, ...), a family (fno, tfno, sfno, unet) with --data, or a run directory;
-    with --auto a run directory or a model file."""
+    """A recipe (darcy, darcy-paper, ...), a family (fno, tfno, sfno, unet) with --data, or a run directory; with --auto
+    a run directory or a model file."""
     data: Path | None = None
-    """Plan for the fields of this file; with --auto by default the run's own."""
+    """Plan for the fields of this file; by default those of the recipe, or with --auto of the run."""
     batch: int | None = None
     """Samples of a batch; by default the recipe's."""
     grid: str | None = None
@@ -86,6 +90,18 @@ class Plan(ReadingOptions):
     out: Path | None = None
     """With --auto: file for the plan, which `halfwave train --policy` takes."""
 
+    @classmethod
+    def known(cls, call: Plan | None) -> dict[str, Any]:
+        """Batch and grid of the recipe that is named, and what the device has."""
+        if call is None:
+            return {}
+        device = get_device(call.device)
+        known = {"device_memory": format_bytes(device.memory), "dtype": default_half(device.kind).name}
+        if call.recipe in [recipe.name for recipe in recipes()]:
+            recipe = get_recipe(call.recipe)
+            known |= {"batch": batch_of(recipe), "grid": resolution_of(recipe), "arguments": recipe.arguments}
+        return known
+
     def run(self) -> None:
         if self.auto:
             limits = self.max_error, self.max_bytes, self.max_time
@@ -103,7 +119,7 @@ class Plan(ReadingOptions):
             self._mesh(self.mesh)
             return
         recipe = choose(self.recipe, self.data, self).recipe
-        batch = int(recipe.training.get("batch_size", 8)) if self.batch is None else self.batch
+        batch = batch_of(recipe) if self.batch is None else self.batch
         if batch < 1:
             raise UsageError(f"--batch must be at least 1, got {batch}")
         kind, memory, clock, name = self._target()
@@ -123,7 +139,7 @@ class Plan(ReadingOptions):
             )
         )
         if self.json:
-            print(json.dumps(self._record(batch, kind, memory, clock, found), indent=2))
+            print(json.dumps(self._record(batch, kind, name, memory, clock, found), indent=2))
             return
         title = f"{recipe.name}, batch {batch} on {name} ({format_bytes(memory)})"
         console = results_console()
@@ -132,7 +148,8 @@ class Plan(ReadingOptions):
             f"memory: live tensors at the peak. The device also needs its context, workspaces and a margin "
             f"({format_bytes(found[0].needed_bytes - found[0].peak_bytes)} for {found[0].policy}), which the largest "
             f"batch and the verdict count.\n"
-            f"time: {clock.describe()}, eager, relative to full.\n"
+            f"{self._assumed(name)}\n"
+            f"time: of a step, beside one in full precision; {clock.describe()}, eager.\n"
             f"rounding, grid: of one Fourier coefficient, relative to max |v|: a bound on rounding in the transform, "
             f"and what the grid costs the worst field with Lipschitz constant 2 max |v|. Smooth fields lose less to "
             f"the grid: where rounding matters, measure it on data (halfwave.certify)."
@@ -168,6 +185,14 @@ class Plan(ReadingOptions):
     def _policy(self, kind: str) -> Policy:
         return as_usage(lambda: Policy.named(self.precision, self.dtype, device=kind))
 
+    def _assumed(self, name: str) -> str:
+        """Which device the plan is for, and how to ask for another."""
+        if self.measure:
+            return "device: this machine, with operators measured on it."
+        own = type(self).device == self.device
+        others = "--device NAME plans for another, --measure for this machine"
+        return f"device: assumed to be {name}{', as none was named' if own else ''}; {others}."
+
     def _target(self) -> tuple[str, int, Clock, str]:
         """Kind of device, its memory, its clock and its name."""
         if not self.measure:
@@ -183,12 +208,15 @@ class Plan(ReadingOptions):
     def _memory(given: str) -> int:
         return as_usage(lambda: parse_bytes(given))
 
-    def _record(self, batch: int, kind: str, memory: int, clock: Clock, found: list[PolicyVerdict]) -> dict[str, Any]:
+    def _record(
+        self, batch: int, kind: str, name: str, memory: int, clock: Clock, found: list[PolicyVerdict]
+    ) -> dict[str, Any]:
         return {
             "recipe": self.recipe,
             "batch": batch,
             "grid": self.grid,
             "device": kind,
+            "device_name": name,
             "memory_bytes": memory,
             "clock": clock.describe(),
             "policies": [verdict.to_dict() for verdict in found],
@@ -231,19 +259,30 @@ def scaling_table(found: ScaleOut) -> Table:
 
 def plan_table(found: list[PolicyVerdict], title: str) -> Table:
     """One row for each policy."""
-    rows = [
+    return build_table(title, PLAN_COLUMNS[:2], PLAN_COLUMNS[2:], plan_rows(found))
+
+
+def plan_rows(found: list[PolicyVerdict]) -> list[tuple[str, ...]]:
+    """The cells of `PLAN_COLUMNS` for each policy."""
+    return [
         (
             row.policy,
             row.verdict,
             format_bytes(row.peak_bytes),
             str(row.largest_batch),
-            f"{row.relative_time:.2f}x",
+            beside_full(row.relative_time),
             f"{row.precision_error:.1e}",
             f"{row.grid_error:.1e}",
         )
         for row in found
     ]
-    return build_table(title, ["policy", "verdict"], ["memory", "max batch", "time", "rounding", "grid"], rows)
+
+
+def beside_full(relative_time: float) -> str:
+    """A time relative to that of full precision, in words: above 1 is slower."""
+    if abs(relative_time - 1) < 0.005:
+        return "1.00x"
+    return f"{relative_time:.2f}x slower" if relative_time > 1 else f"{1 / relative_time:.2f}x faster"
 
 
 def paper_table(name: str, rows: list[PaperRow]) -> Table:

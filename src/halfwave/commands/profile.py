@@ -12,11 +12,13 @@ from tyro.conf import Positional
 
 from halfwave.commands.choosing import choose
 from halfwave.commands.common import ReadingOptions, as_usage, log_console, results_console
+from halfwave.commands.recipe_defaults import batch_of, default_device, default_dtype, resolution_of
 from halfwave.commands.traffic import describe_traffic, plan_step_traffic
 from halfwave.errors import InputError, UsageError
 from halfwave.files import make_directory, write_json
 from halfwave.measure import TrainingStep, profile_step
 from halfwave.precision import Policy
+from halfwave.recipes import get_recipe, recipes
 from halfwave.report import draw_profile
 from halfwave.tables import build_table
 from halfwave.training import build_recipe_step
@@ -31,7 +33,7 @@ class Profile(ReadingOptions):
     recipe: Positional[str]
     """Name of a recipe (demo, darcy, ...), a family (fno, tfno, sfno, gino, unet) with --data, or a run directory."""
     data: Path | None = None
-    """Profile with the fields or clouds of this file."""
+    """Profile with the fields or clouds of this file; by default those of the recipe."""
     precision: str = "mixed"
     """full, amp, half, mixed."""
     dtype: str | None = None
@@ -48,6 +50,18 @@ class Profile(ReadingOptions):
     """Also count what a step would send on a mesh, such as grid=4 or data=2,grid=2."""
     out: Path | None = None
     """Directory of profile.json, profile.png and trace.json; by default profiles/RECIPE-PRECISION."""
+
+    @classmethod
+    def known(cls, call: Profile | None) -> dict[str, Any]:
+        """Batch and grid of the recipe that is named, and where the profile goes."""
+        if call is None:
+            return {}
+        known: dict[str, Any] = {"device": f"auto, {default_device()} here", "dtype": default_dtype()}
+        if call.recipe in [recipe.name for recipe in recipes()]:
+            recipe = get_recipe(call.recipe)
+            out = Path("profiles") / f"{recipe.name}-{call.precision}"
+            known |= {"batch": batch_of(recipe), "grid": resolution_of(recipe), "out": out}
+        return known
 
     def run(self) -> None:
         choice = choose(self.recipe, self.data, self)
@@ -96,7 +110,7 @@ class Profile(ReadingOptions):
 
     def _device(self) -> torch.device:
         if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+            return torch.device(default_device())
         try:
             device = torch.device(self.device)
             torch.empty(1, device=device)

@@ -28,11 +28,12 @@ class Report:
     """Gathers results into one HTML page, Markdown with plots, and one CSV."""
 
     scale: str = ""
-    """smoke, small, medium or paper; without it the largest that has results."""
+    """smoke, small, medium or paper; by default the largest that has results."""
     results: Path = Path("results")
     """Where `halfwave reproduce` put them."""
     out: Path | None = None
-    """The page (.html), or a folder for report.html; .md, .csv and plots/ go beside it. RESULTS/SCALE without it."""
+    """The page (.html), or a folder for report.html; .md, .csv and plots/ go beside it. By
+    default RESULTS/SCALE."""
 
     def run(self) -> None:
         experiments = [get_experiment(name) for name in experiment_names()]

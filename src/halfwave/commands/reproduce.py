@@ -42,7 +42,7 @@ class Reproduce:
     """
 
     name: Positional[str] = ""
-    """An experiment, or all."""
+    """An experiment, or all; by default they are listed."""
     scale: str = "smoke"
     """smoke (seconds), small (minutes on two cores), medium (errors at which rounding shows: hours) or paper (for a
     GPU)."""

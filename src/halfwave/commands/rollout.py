@@ -50,7 +50,7 @@ class Rollout(ReadingOptions):
     steps: int | None = None
     """Steps to roll out; by default as many as the trajectories have."""
     precision: str | None = None
-    """Roll out under another policy: full, amp, half, mixed, double."""
+    """Roll out under another policy: full, amp, half, mixed, double; by default the trained one."""
     against: Literal["half", "mixed", "amp", "none"] = "mixed"
     """Policy that is compared with full along the rollout."""
     dtype: str | None = None

@@ -11,10 +11,17 @@ from tyro.conf import Positional
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.commands.data import default_path, make_dataset
 from halfwave.commands.gate import check_memory
+from halfwave.commands.recipe_defaults import (
+    defaults_of_config,
+    defaults_of_data,
+    defaults_of_dataset,
+    defaults_of_trainer,
+)
 from halfwave.data import Generator, build_generator
 from halfwave.errors import InputError, UsageError
 from halfwave.files import read_json
 from halfwave.measure import keep_freed_blocks
+from halfwave.models import check_arguments
 from halfwave.numerics import core_count
 from halfwave.recipes import GENERAL, Recipe, general_recipe, get_recipe, recipes
 from halfwave.training import PLANNED, RunResult, TrainConfig, initial_model, open_data, train, train_seeds
@@ -34,9 +41,9 @@ class TrainBase:
     recipe: Positional[str]
     """Name of a recipe: darcy, darcy-paper, ...; or fno, tfno, sfno, gino, unet for data of your own."""
     data: Path | None = None
-    """Dataset file or directory, or live:NAME; by default the recipe's own, a file being made first."""
+    """Dataset file or directory, or live:NAME; the recipe's own is made first. By default the recipe's own."""
     out: Path | None = None
-    """Run directory; by default runs/RECIPE-PRECISION. An interrupted run in it resumes."""
+    """Run directory; an interrupted run in it resumes. By default runs/RECIPE-PRECISION."""
     arguments: tuple[str, ...] = ()
     """Arguments of the model to change, as KEY=VALUE: hidden_channels=64 n_modes=[32,32]."""
     policy: Path | None = None
@@ -46,17 +53,35 @@ class TrainBase:
     force: bool = False
     """Train also where the memory plan says that it does not fit."""
 
+    @classmethod
+    def known(cls, call: TrainBase | None) -> dict[str, Any]:
+        """Values that options take for the recipe, with its own data or those that are given."""
+        if call is None or (call.recipe in GENERAL and call.data is None):
+            return defaults_of_trainer(list(_options()))
+        changes = call._changes()
+        recipe = call._recipe(changes)
+        if call.data is None:
+            recipe = adapt(recipe, **_taken(changes, _OF_DATA))
+            path = _path(recipe, _generator(recipe))
+            config, data = TrainConfig.of(recipe, None if recipe.live else path, **changes), defaults_of_data(recipe)
+        else:
+            config = TrainConfig.of(recipe, call.data, **changes)
+            data = defaults_of_dataset(open_data(config))
+        places = {"data": config.data, "out": _run_directory(recipe, config)}
+        return {**defaults_of_config(config, list(_options())), **data, **places}
+
     def run(self) -> None:
-        changes = {**self._given(), **self._planned(), "arguments": parse_pairs(self.arguments, "--arguments")}
+        changes = self._changes()
         recipe = self._recipe(changes)
+        _check_arguments(recipe, changes["arguments"])
         data = self.data
         if data is None:
-            asked = {name: changes.pop(name) for name in _OF_DATA if name in changes}
+            asked = _taken(changes, _OF_DATA)
             recipe = as_usage(lambda: adapt(recipe, **asked))
             data = None if recipe.live else recipe_data(recipe)
         config = as_usage(lambda: TrainConfig.of(recipe, data, **changes))
         as_usage(config.build_schedule)
-        out = self.out or Path("runs") / f"{recipe.name}-{config.precision}"
+        out = self.out or _run_directory(recipe, config)
         if self.seeds < 1:
             raise UsageError(f"--seeds must be at least 1, got {self.seeds}")
         if not self.force:
@@ -88,6 +113,10 @@ class TrainBase:
         model, arguments = initial_model(changes["init_from"])
         return replace(recipe, model=model, arguments=arguments)
 
+    def _changes(self) -> dict[str, Any]:
+        """All that the command line changes of a recipe's settings."""
+        return {**self._given(), **self._planned(), "arguments": parse_pairs(self.arguments, "--arguments")}
+
     def _given(self) -> dict[str, Any]:
         """Options that were set on the command line; None stands for what the recipe or the trainer says."""
         return {name: getattr(self, name) for name in _options() if getattr(self, name) is not None}
@@ -103,6 +132,23 @@ class TrainBase:
         if not isinstance(values, dict) or not isinstance(values.get("policy"), dict):
             raise InputError(f"{self.policy} is not a precision plan: it has no object 'policy'")
         return {"precision": PLANNED, "policy": values["policy"]}
+
+
+def _taken(changes: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Those of these names, which `changes` has no more."""
+    return {name: changes.pop(name) for name in names if name in changes}
+
+
+def _check_arguments(recipe: Recipe, arguments: dict[str, Any]) -> None:
+    """InputError for arguments that the model does not take, before data are made for it."""
+    try:
+        check_arguments(recipe.model, arguments)
+    except InputError as error:
+        raise InputError(f"{recipe.model} cannot be built: {error}") from None
+
+
+def _run_directory(recipe: Recipe, config: TrainConfig) -> Path:
+    return Path("runs") / f"{recipe.name}-{config.precision}"
 
 
 def _reading(changes: dict[str, Any]) -> dict[str, Any]:
@@ -195,7 +241,8 @@ def _command(recipe: Recipe, generator: Generator) -> str:
 def _build_command() -> type:
     """TrainBase with one option for every setting of the trainer, so that none can be forgotten."""
     options = [
-        (name, Optional[info.annotation], field(default=None))  # noqa: UP045  (a type built at run time)
+        # A type built at run time. None is what nobody gave.
+        (name, Optional[info.annotation], field(default=None, metadata={"help": info.description}))  # noqa: UP045
         for name, info in _options().items()
     ]
     command = make_dataclass("Train", options, bases=(TrainBase,))

@@ -19,7 +19,7 @@ from halfwave.data.poisson import Poisson
 from halfwave.data.shallow_water import ShallowWater
 from halfwave.data.smooth_darcy import SmoothDarcy
 from halfwave.data.vorticity_trajectories import VorticityTrajectories
-from halfwave.errors import InputError
+from halfwave.errors import InputError, nearest
 
 _GENERATORS: dict[str, type] = {}
 GENERATORS: Mapping[str, type] = MappingProxyType(_GENERATORS)
@@ -53,12 +53,13 @@ for _kind in (
 def build_generator(name: str, *, resolution: int | None = None, **parameters: Any) -> Generator:
     """The generator `name`; `resolution` is the number of points a side, of latitudes, or of a body's points."""
     if name not in GENERATORS:
-        raise InputError(f"there is no dataset {name!r}; accepted: {', '.join(GENERATORS)}")
+        raise InputError(f"there is no dataset {name!r}; accepted: {', '.join(GENERATORS)}{nearest(name, GENERATORS)}")
     kind = GENERATORS[name]
     accepted = [field.name for field in fields(kind)]
     if resolution is not None:
         parameters["resolution" if "resolution" in accepted else "points"] = resolution
     for parameter in parameters:
         if parameter not in accepted:
-            raise InputError(f"{name} has no parameter {parameter!r}; accepted: {', '.join(accepted)}")
+            near = nearest(parameter, accepted)
+            raise InputError(f"{name} has no parameter {parameter!r}; accepted: {', '.join(accepted)}{near}")
     return kind(**parameters)

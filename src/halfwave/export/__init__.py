@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from halfwave.export.check import Difference
+from halfwave.export.page.web_runtime import cache_directory
 from halfwave.export.program import WEIGHTS, Program, Weights, build_program
 from halfwave.export.shapes import Shapes
 from halfwave.export.writing import TARGETS, Exported, export
@@ -27,4 +28,15 @@ class _Door(ModuleType):
 
 sys.modules[__name__].__class__ = _Door
 
-__all__ = ["TARGETS", "WEIGHTS", "Difference", "Exported", "Program", "Shapes", "Weights", "build_program", "export"]
+__all__ = [
+    "TARGETS",
+    "WEIGHTS",
+    "Difference",
+    "Exported",
+    "Program",
+    "Shapes",
+    "Weights",
+    "build_program",
+    "cache_directory",
+    "export",
+]

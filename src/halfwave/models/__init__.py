@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from halfwave.errors import InputError, nearest
+from halfwave.models.arguments import refuse_unknown
 from halfwave.models.base import NeuralOperator, computing_in, names_in_operator, set_precision
 from halfwave.models.block import FNOBlock, Skip
 from halfwave.models.compressed import Compressed, compression_of
@@ -14,7 +16,8 @@ from halfwave.models.field_norm import AdaptiveNorm
 from halfwave.models.fno import FNO, TFNO
 from halfwave.models.foreign import Foreign, foreign_name, under_policy
 from halfwave.models.gino import GINO
-from halfwave.models.graph_cache import GraphCache, PreparedGraphs
+from halfwave.models.graph_cache import CACHE_BYTES, GraphCache, PreparedGraphs
+from halfwave.models.layer_filter import LayerFilter
 from halfwave.models.mollifiers import MOLLIFIERS
 from halfwave.models.nonlinearity import NONLINEARITIES, nonlinearity_name
 from halfwave.models.normalization import NormActivation
@@ -41,10 +44,16 @@ def register_model(cls: type[NeuralOperator]) -> type[NeuralOperator]:
     return cls
 
 
+def check_arguments(name: str, arguments: Iterable[str]) -> None:
+    """InputError for an unknown model, or for an argument that it does not take."""
+    if name not in MODELS:
+        raise InputError(f"unknown model {name!r}: expected one of {', '.join(MODELS)}{nearest(name, MODELS)}")
+    refuse_unknown(MODELS[name], arguments)
+
+
 def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
     """The model called `name`, built from its `config`; ValueError for an unknown name or argument."""
-    if name not in MODELS:
-        raise ValueError(f"unknown model {name!r}: expected one of {', '.join(MODELS)}")
+    check_arguments(name, arguments)
     try:
         return MODELS[name](**arguments)
     except TypeError as error:
@@ -52,6 +61,7 @@ def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
 
 
 __all__ = [
+    "CACHE_BYTES",
     "FNO",
     "GINO",
     "MODELS",
@@ -70,6 +80,7 @@ __all__ = [
     "GraphCache",
     "GridEmbedding",
     "GridOperator",
+    "LayerFilter",
     "NeuralOperator",
     "NormActivation",
     "PositionalEmbedding",
@@ -81,6 +92,7 @@ __all__ = [
     "Unrolling",
     "blocks_of",
     "build_model",
+    "check_arguments",
     "compression_of",
     "computing_in",
     "foreign_name",

@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from halfwave.models.arguments import refuse_unknown
 from halfwave.models.embeddings import GridEmbedding, SinusoidalEmbedding
+from halfwave.models.layer_filter import LayerFilter, chosen_by, gathered
 from halfwave.models.nonlinearity import nonlinearity_name
 from halfwave.precision import Policy, PolicyModule, as_policy, warn_of
 from halfwave.spectral import check_field
@@ -49,6 +51,8 @@ class NeuralOperator(PolicyModule):
         init = cls.__init__
 
         def recording(self: NeuralOperator, *args: Any, **options: Any) -> None:
+            if type(self) is cls:
+                refuse_unknown(cls, options)
             bound = inspect.signature(init).bind(self, *args, **options)
             bound.apply_defaults()
             init(self, *args, **options)
@@ -68,9 +72,10 @@ class NeuralOperator(PolicyModule):
         """ValueError for a policy that this kind of model cannot honour; most honour all."""
         return
 
-    def set_precision(self, policy: str | Policy) -> None:
-        """Compute with another policy from now on, in every layer; master weights and their gradients stay fp32."""
-        set_precision(self, policy)
+    def set_precision(self, policy: str | Policy, filter: LayerFilter | None = None) -> None:
+        """Compute with another policy from now on, in every layer or in those that `filter` chooses, see
+        `halfwave.set_precision`; master weights and their gradients stay fp32."""
+        set_precision(self, policy, filter)
 
     @classmethod
     def from_pretrained(cls, source: str | Path, **options: Any) -> nn.Module:
@@ -96,14 +101,33 @@ class NeuralOperator(PolicyModule):
         """The answer in its dtype, whatever the format of the last layer."""
         return out.to(self.resolved(out.device).answer)
 
+    def extra_repr(self) -> str:
+        """The first line of `print(model)`: what it computes in, and what its weights take."""
+        weights = list(self.parameters())
+        count, nbytes = sum(p.numel() for p in weights), sum(p.numel() * p.element_size() for p in weights)
+        stored = ", ".join(dict.fromkeys(str(p.dtype).removeprefix("torch.") for p in weights))
+        return f"precision={self.policy.brief()}, parameters={count:,}, weights={nbytes:,} bytes ({stored})"
 
-def set_precision(model: nn.Module, policy: str | Policy) -> None:
+
+def set_precision(model: nn.Module, policy: str | Policy, filter: LayerFilter | None = None) -> None:
     """Give every layer of `model` that has a policy this one; raises if there is none to honour it.
 
     Layers that the policy names (`Policy.layers`) get their own. Names are those of the neural operator's modules, also
     where `model` is a wrapper around it; one that no module has raises, as nothing would honour it.
+
+    `filter` leaves the other layers as they are. It is a name with wildcards, several of them, or a function of a
+    layer's name and module; a name stands for all that lies under it. What each layer has then is in `model.policy`,
+    and is saved with it.
+
+    >>> model = FNO((8, 8), 1, 1, 16, n_layers=2)
+    >>> set_precision(model, "mixed", filter="blocks.0")
+    >>> set_precision(model, "half", filter=lambda name, layer: isinstance(layer, SpectralConv))
+    >>> set_precision(model, "full", filter=["lifting", "projection"])
     """
     chosen = as_policy(policy)
+    if filter is not None:
+        _set_some(model, chosen, filter)
+        return
     for module in model.modules():
         if isinstance(module, NeuralOperator):
             for part in (chosen, *(own for _, own in chosen.layers)):
@@ -118,6 +142,24 @@ def set_precision(model: nn.Module, policy: str | Policy) -> None:
         # The operator itself remembers the whole policy, from which it can be saved.
         module.adopt(chosen if isinstance(module, NeuralOperator) else chosen.of(name))
     warn_of(holders)
+
+
+def _set_some(model: nn.Module, policy: Policy, filter: LayerFilter) -> None:
+    """This policy in the layers that a filter chooses; the operators around them remember who has what."""
+    names = {m: name for m, name in names_in_operator(model).items() if isinstance(m, PolicyModule)}
+    layers = {module: name for module, name in names.items() if not isinstance(module, NeuralOperator)}
+    chosen = chosen_by(filter, layers, type(model).__name__)
+    if policy.layers:
+        raise ValueError("a policy with formats for layers of its own takes no filter: it names them already")
+    operators = [module for module in names if isinstance(module, NeuralOperator)]
+    for operator in operators:
+        operator.check_policy(policy)
+    for layer in chosen:
+        layer.adopt(policy)
+    for operator in operators:
+        own = {layers[m]: m.policy for m in operator.modules() if isinstance(m, PolicyModule) and m in layers}
+        operator.adopt(gathered(operator.policy, own))
+    warn_of(chosen)
 
 
 @contextmanager

@@ -44,6 +44,7 @@ class Foreign(PolicyModule):
         self.policy = policy
 
     def forward(self, x: Tensor, **more: Any) -> Tensor:
+        """(B, C, *grid) to (B, O, *grid) as the module has it, in fp32; `more` is handed on."""
         dtype = _AUTOCAST[self.policy.format("pointwise").name]
         if dtype is None:
             return self.module(x, **more)

@@ -195,6 +195,18 @@ class GINO(NeuralOperator):
         input_offsets: Tensor | None = None,
         output_offsets: Tensor | Mapping[str, Tensor] | None = None,
     ) -> Any:
+        """Values at the output points, (B, m, out_channels), or (Σm, out_channels) of packed points.
+
+        Args:
+            input_geom: the points of the geometry, (1, n, d), or packed (Σn, d) with `input_offsets`.
+            latent_queries: nodes of the latent grid, (1, *grid, d), or (*grid, d) for all geometries, or (B, *grid, d).
+            output_queries: where the answer is asked for, (1, m, d), or packed (Σm, d) with `output_offsets`; a mapping
+                of several such sets, whose answers are a dictionary with the same keys.
+            x: values at the points of the geometry, (B, n, in_channels), or packed (Σn, in_channels); None where the
+                geometry is the only input.
+            latent_features: values at the nodes, such as the signed distance, (B, *grid, F).
+            input_offsets, output_offsets: (B + 1,), where each geometry of packed points begins and ends.
+        """
         packed = input_offsets is not None
         points = self._points("input_geom", input_geom, input_offsets)
         grids = self._grids(latent_queries, points.count)

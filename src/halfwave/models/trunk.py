@@ -90,6 +90,12 @@ class GridOperator(NeuralOperator):
     def forward(
         self, x: Tensor, output_shape: tuple[int, ...] | Sequence[tuple[int, ...] | None] | None = None
     ) -> Tensor:
+        """(B, in_channels, *grid) to (B, out_channels, *grid), on any grid with as many axes as the model has modes.
+
+        `x` is real, of any floating-point dtype, on the device of the weights; the answer is fp32, or as wide as the
+        weights. `output_shape`, one size for each axis, is the grid of the answer where that is another; a list gives
+        one (or None) for each block. ValueError for another number of channels or axes.
+        """
         x = self.receive(x, self.in_channels, self.n_dim, self.axis_names)
         shapes = layer_shapes(output_shape, len(self.blocks), self.n_dim)
         v = self.positional_embedding(x) if self.positional_embedding else x

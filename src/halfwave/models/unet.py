@@ -67,6 +67,11 @@ class UNet(NeuralOperator):
             )
 
     def forward(self, x: Tensor) -> Tensor:
+        """(B, in_channels, H, W) to (B, out_channels, H, W), for every H and W; ValueError for other shapes.
+
+        `x` is real, of any floating-point dtype, on the device of the weights; the answer is fp32, or as wide as the
+        weights.
+        """
         x = self.receive(x, self.in_channels, self.n_dim)
         rows, columns = (_missing(size, 2**self.n_levels) for size in x.shape[2:])
         v = self.first(_pad(x, rows, columns, "replicate"))

@@ -88,6 +88,10 @@ class Unrolled(nn.Module):
         return (self.steps - 1 if self.unrolling.gradients == "pushforward" else 0), self.steps
 
     def forward(self, x: Tensor) -> Tensor:
+        """(B, h C + E, *grid) to (B, m C, *grid): the next m states of C channels, from h and E fields beside them.
+
+        m is the horizon in evaluation, and what `span` says in training.
+        """
         first, last = self.span
         states, beside = self.split(x)
         kept: list[Tensor] = []

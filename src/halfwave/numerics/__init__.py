@@ -14,6 +14,7 @@ from halfwave.numerics.hardware import (
     memory_bytes,
     meta_as,
     multiplies_natively,
+    narrows_fp32,
     on_threads,
     thread_count,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "meta_as",
     "multiplied_in",
     "multiplies_natively",
+    "narrows_fp32",
     "nominal",
     "on_threads",
     "outside_the_compiler",

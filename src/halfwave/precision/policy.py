@@ -187,6 +187,12 @@ class Policy:
         own = tuple((name, cls.from_dict(policy)) for name, policy in layers.items())
         return cls(**{**values, "layers": own})
 
+    def brief(self) -> str:
+        """Name and formats in a few words: ``mixed (bf16)``, ``stream (bf16, fp16)``, ``custom (fp32, fp16)``."""
+        used = {format.name for format in self.formats}
+        narrow = used - {"fp32"} if self.name in PRECISIONS else used
+        return f"{self.name} ({', '.join(sorted(narrow or used))})"
+
     def __str__(self) -> str:
         roles = ", ".join(f"{role} {getattr(self, role)}" for role in ROLES)
         own = f", other formats in {', '.join(name for name, _ in self.layers)}" if self.layers else ""

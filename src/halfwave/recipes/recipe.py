@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from halfwave.data import Generator, build_generator, sample_shapes
 from halfwave.domains import Domain
-from halfwave.errors import InputError
+from halfwave.errors import InputError, nearest
 
 Scale = Literal["smoke", "small", "medium", "standard", "paper"]
 """smoke: shows that everything runs; small: half a minute on two cores; standard: minutes; paper: the paper's size.
@@ -110,7 +110,7 @@ def register_recipe(recipe: Recipe) -> Recipe:
 def get_recipe(name: str) -> Recipe:
     """The recipe called `name`; InputError with the accepted names otherwise."""
     if name not in _BY_NAME:
-        raise InputError(f"unknown recipe {name!r}: expected one of {', '.join(_BY_NAME)}")
+        raise InputError(f"unknown recipe {name!r}: expected one of {', '.join(_BY_NAME)}{nearest(name, _BY_NAME)}")
     return _BY_NAME[name]
 
 

@@ -5,9 +5,11 @@ from halfwave.report.curves import draw_curves
 from halfwave.report.demo import write_fields_figure, write_page
 from halfwave.report.evidence import SIGNS, Evidence, Finding
 from halfwave.report.evidence_files import EvidenceFiles
+from halfwave.report.line_chart import Curve, LineChart
 from halfwave.report.preview import BodyPictures, FieldPictures, save_preview
 from halfwave.report.profile import draw_profile
 from halfwave.report.rollout import animate_rollout, draw_rollout
+from halfwave.report.run_page import Gallery, RunPage, Shot, ShownSample, run_page, write_run_page
 from halfwave.report.summary import Comparison, Exhibit, Line, Panel, Series, Summary, Value, plus_minus, text_of
 from halfwave.report.verdict import (
     CONFIRMED,
@@ -29,16 +31,22 @@ __all__ = [
     "VERDICTS",
     "BodyPictures",
     "Comparison",
+    "Curve",
     "Evidence",
     "EvidenceFiles",
     "Exhibit",
     "FieldPictures",
     "Finding",
+    "Gallery",
     "JudgedPart",
     "Line",
+    "LineChart",
     "Outcome",
     "Panel",
+    "RunPage",
     "Series",
+    "Shot",
+    "ShownSample",
     "Summary",
     "Value",
     "Verdict",
@@ -49,8 +57,10 @@ __all__ = [
     "draw_rollout",
     "is_result",
     "plus_minus",
+    "run_page",
     "save_preview",
     "text_of",
     "write_fields_figure",
     "write_page",
+    "write_run_page",
 ]

@@ -121,6 +121,11 @@ class SpectralConv(PolicyModule):
         self.adopt(as_policy(precision))
 
     def forward(self, x: Tensor, output_shape: tuple[int, ...] | None = None) -> Tensor:
+        """(B, in_channels, *grid) to (B, out_channels, *grid), or on the grid `output_shape` (one size for each axis).
+
+        The answer is in the storage dtype of the inverse transform's format; ValueError for another number of channels
+        or axes.
+        """
         check_field(x, self.in_channels, self.transform.dim, self.masters.device)
         grid = tuple(x.shape[2:])
         roles = self.resolved(x.device)

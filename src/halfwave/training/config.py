@@ -13,7 +13,7 @@ from torch import nn
 
 from halfwave.data import ChannelAxis, GivenData, ReadOptions, Window, is_given
 from halfwave.domains import read_name
-from halfwave.errors import InputError, described
+from halfwave.errors import InputError, described, nearest
 from halfwave.files import read_json
 from halfwave.models import MODELS, Gradients, NeuralOperator, foreign_name
 from halfwave.numerics import get_format
@@ -57,13 +57,16 @@ class TrainConfig(BaseModel):
     test_data: str | None = None
     """A separate file with the test samples."""
     n_train: int | None = Field(None, ge=1)
-    """Use no more than so many train samples of the file; of live data, samples an epoch (120 by default)."""
+    """Use no more than so many train samples of the file; of live data, samples an epoch. By default
+    all of the file, or 120 live ones."""
     n_test: int | None = Field(None, ge=1)
-    """Use no more than so many test samples of the file; of live data, test samples (20 by default)."""
+    """Use no more than so many test samples of the file; of live data, test samples. By default all
+    of the file, or 20 live ones."""
     subsample: int = Field(1, ge=1)
     """Keep every n-th point of each axis, or of a point cloud."""
     resolution: int | None = Field(None, ge=2)
-    """Resample the fields to so many points a side (of a sphere: latitudes); of live data, solve on so many."""
+    """Resample the fields to so many points a side (of a sphere: latitudes); of data that are made, solve on so many;
+    by default the file's."""
     steps: tuple[int, int] = (0, -1)
     """Input and output step of a file that depends on time, counted from either end."""
     domain: str | None = None
@@ -87,17 +90,20 @@ class TrainConfig(BaseModel):
     recompute_steps: bool = False
     """Of trajectories: each step runs again in the backward pass, so that memory hardly grows with the horizon."""
     x_key: str | None = None
-    """Name of the inputs in a file of named arrays."""
+    """Name of the inputs in a file of named arrays; by default what the file's own names tell."""
     y_key: str | None = None
-    """Name of the outputs in a file of named arrays."""
+    """Name of the outputs in a file of named arrays; by default what the file's own names tell."""
     channel_axis: ChannelAxis | None = None
     """Where plain arrays have their channels: 1 (after the samples), -1 (last), none; by default what shapes tell."""
 
     epochs: int = Field(30, ge=1)
+    """Passes over the train split."""
     batch_size: int = Field(8, ge=1)
     """Samples of one batch, over all devices."""
     learning_rate: float = Field(2e-3, gt=0)
+    """Of the first update, or with one-cycle the largest."""
     weight_decay: float = Field(1e-4, ge=0)
+    """Of AdamW: an update also shrinks every weight by this, times the learning rate."""
     optimizer: Literal["adamw", "adamw_pair", "adamw_pair_bf16"] = "adamw"
     """torch's AdamW; adamw_pair, with one second moment for each complex number, as neuraloperator's has; the same with
     its state in bf16."""
@@ -111,7 +117,7 @@ class TrainConfig(BaseModel):
     normalise: bool = True
     """Fit per-channel normalizers on the train split and keep them with the model."""
     latent_resolution: int | None = Field(None, ge=2)
-    """Of point clouds: nodes a side of the latent grid, 16 by default."""
+    """Of point clouds: nodes a side of the latent grid; by default 16."""
     features: tuple[str, ...] = ()
     """Of point clouds: parameters of a body that are inputs beside its shape, such as velocity."""
     speed: str | None = None
@@ -119,8 +125,9 @@ class TrainConfig(BaseModel):
     area_weighted: bool = False
     """Of point clouds: a point counts by its area in the training loss."""
     graph_cache: int | None = Field(None, ge=0)
-    """Of point clouds: MiB of neighbourhoods that are kept rather than searched again, 256 by default."""
+    """Of point clouds: MiB of neighbourhoods that are kept rather than searched again; by default 256."""
     seed: int = Field(0, ge=0, lt=2**64)
+    """Of the first weights, the order of samples and all else that is drawn; the same seed gives the same run."""
 
     precision: str = "mixed"
     """full, amp, half, mixed, stream (mixed with a residual stream of more digits), double; schedule (the paper's 25%
@@ -128,14 +135,15 @@ class TrainConfig(BaseModel):
     policy: dict[str, Any] | None = None
     """With precision=planned: the policy, a format for each role and layer, as `Policy.to_dict` gives it."""
     phases: tuple[tuple[float, str], ...] | None = None
-    """With precision=schedule: other phases, as pairs (fraction, policy) or (fraction, policy:stabilizer)."""
+    """With precision=schedule: phases, as pairs (fraction, policy) or (fraction, policy:stabilizer); by default the
+    paper's 0.25 mixed 0.5 amp 0.25 full."""
     dtype: str | None = None
     """What half means: fp16, bf16, ...; by default what the device does fast."""
     stabilizer: str = "auto"
     """auto (tanh before a half FFT in any phase, none elsewhere), none, tanh, hard-clip, 2-sigma-clip, divide-S,
     normalise."""
     backend: str | None = None
-    """Transforms of the spectral layers: auto, gemm, fft; None leaves it to the model's arguments."""
+    """Transforms of the spectral layers: auto, gemm, fft; by default what the model's arguments say."""
 
     loss_scaling: bool = False
     """Dynamic loss scaling (torch's GradScaler)."""
@@ -149,16 +157,20 @@ class TrainConfig(BaseModel):
     """Record the range of every layer and stage, and the first inf or NaN."""
 
     accelerator: str = "auto"
+    """What computes: cpu, cuda, mps; auto takes a GPU where there is one."""
     devices: int = Field(1, ge=1)
+    """Processes, each with a device of its own and a part of every batch."""
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
+    """How several devices share the model: ddp copies it, fsdp also shards weights and optimizer; auto is ddp."""
     mesh: str | None = None
     """Processes that share fields: data=2,grid=2 for two groups with other samples, of two processes each, which have
     half of every field along its first axis; grid=2x2 for two axes. In place of devices and strategy."""
     compile: bool = False
+    """Run the step through torch.compile: a minute or two before the first one, then faster."""
     recompute: bool = False
     """Recompute the activations of each block in backward: less memory, more time."""
     in_memory: bool = True
-    """Hold the dataset in memory; False reads each batch from the file."""
+    """Hold the dataset in memory, rather than read each batch from the file."""
 
     checkpoint_every: int = Field(1, ge=1)
     """Epochs between checkpoints; more where writing one takes seconds and would cost over 2% of the time."""
@@ -410,7 +422,8 @@ def _one_line(error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"unknown field {name!r}: expected one of {', '.join(TrainConfig.model_fields)}"
+        accepted = TrainConfig.model_fields
+        return f"unknown field {name!r}: expected one of {', '.join(accepted)}{nearest(name, accepted)}"
     message = first["msg"].removeprefix("Value error, ")
     given = "" if first["type"] in ("missing", "value_error") else f", got {described(first['input'])}"
     return f"{name}: {message}{given}"

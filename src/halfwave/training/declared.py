@@ -22,6 +22,7 @@ from halfwave.models import build_model
 
 _COUNTS = ("layers", "levels")
 """How the names of arguments end that say how often something is repeated."""
+_FREE_SIZE = 1 << 20  # an argument may be a size of nothing, such as the positions of an embedding
 _FREE_CALLS, _CALLS_OF_A_TENSOR = 1000, 20
 
 
@@ -89,8 +90,8 @@ def _shape(tensor: Tensor) -> str:
 
 
 def _check_numbers(path: str | Path, arguments: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Of a model with these tensors no size is above the number of their entries, and no count above theirs."""
-    entries = max(64, sum(tensor.numel() for tensor in tensors.values()))
+    """Of a model with these tensors no size is far above the number of their entries, and no count above theirs."""
+    entries = max(_FREE_SIZE, sum(tensor.numel() for tensor in tensors.values()))
     for name, value in arguments.items():
         counts = name.endswith(_COUNTS) and isinstance(value, int)
         most = max(1, len(tensors)) if counts else entries

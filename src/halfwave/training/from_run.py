@@ -15,26 +15,11 @@ from halfwave.training.config import TrainConfig, read_config
 from halfwave.training.declared import ModelRecord
 from halfwave.training.operator import Operator
 from halfwave.training.problem import AnyDataset, open_data
+from halfwave.training.run_directory import find_model_file
 from halfwave.training.saving import load
 from halfwave.training.sealed import read_sealed
 
 _OF_THE_RECIPE = ("data", "model", "arguments", "recipe")
-
-
-def find_model_file(run: Path) -> Path:
-    """The model of a run: `run` itself if it is a file, else ``model.safetensors`` in the directory."""
-    if run.is_dir():
-        found = run / "model.safetensors"
-        if not found.exists():
-            raise InputError(f"{run} has no model.safetensors: not a run, or not finished (train again to resume it)")
-        return found
-    if not run.exists():
-        raise InputError(f"{run} does not exist: expected a run directory or a model file")
-    return run
-
-
-def is_run(path: Path) -> bool:
-    return (path / "config.json").is_file()
 
 
 def recipe_of_run(run: Path) -> tuple[Recipe, AnyDataset]:

@@ -34,6 +34,7 @@ class Operator(nn.Module):
         self.encoder = encoder
 
     def forward(self, x: Inputs) -> Tensor:
+        """(B, C, *grid) to (B, O, *grid) in the units of the data; of `Clouds` the values at their points, (Σn, O)."""
         # Decoding in half precision would round the answer to the half format once more.
         output = at_least_fp32(self._answer(x))
         decoded = output if self.y_normalizer is None else self.y_normalizer.decode(output)

@@ -37,7 +37,7 @@ from halfwave.training.clouds import CloudEncoder
 from halfwave.training.declared import ModelRecord, check_declared, check_fits, taken_at_its_word
 from halfwave.training.devices import like, whole
 from halfwave.training.operator import Operator
-from halfwave.training.run_directory import library_version
+from halfwave.training.run_directory import find_model_file, is_run, library_version
 from halfwave.training.sealed import read_sealed, write_sealed
 
 KIND = "model"
@@ -71,12 +71,18 @@ def model_file(model: nn.Module, extra: Mapping[str, Any] | None = None) -> tupl
 def load(path: str | Path, expect: str | None = None, *, model: nn.Module | None = None) -> nn.Module:
     """The model that `save` wrote (an `Operator` if it was one), in evaluation mode, its weights in the dtype they had.
 
+    `path` is a file, or the directory of a run, whose model answers in the units of its data:
+
+    >>> model = hw.load("runs/darcy-mixed")
+    >>> y = model(x)  # (B, C, *grid) to (B, O, *grid)
+
     A module of one's own is in the file by its weights alone: give one built alike as `model`, to take them.
 
     InputError, one line, for a file that is missing, empty, truncated, changed in any byte, or a pickle; for an unknown
     model; for one that is not the class named `expect`; for tensors that do not fit the model.
     """
     path = as_path(path)
+    path = find_model_file(path) if is_run(path) else path
     if model is not None and not isinstance(model, nn.Module):
         raise InputError(f"model is {described(model)}: expected a module built as the saved one was")
     tensors, values = read_sealed(path)

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from halfwave.domains import Domain
+
 SHARES = (0.25, 0.5, 1.0)
 """Of a rollout: when its spectra are taken."""
 
@@ -72,3 +74,23 @@ class Spectrum:
         squared = wavenumbers**2
         energy, enstrophy = (shells / squared, shells) if self.is_vorticity else (shells, shells * squared)
         return {"energy": energy.tolist(), "enstrophy": enstrophy.tolist()}
+
+
+def wave_spectrum(fields: Tensor, domain: Domain) -> Tensor:
+    """1/2 mean |û|^2 by wavenumber 1, 2, ... in waves a side, of fields B x C x grid; the mean is left out.
+
+    Waves run along the periodic axes, and are averaged over the others: on a sphere along the circles of latitude.
+    Where no axis is periodic they run along all of them, under a Hann window, so that the jump between opposite sides
+    is not taken for fine scales.
+    """
+    axes = [axis for axis, wraps in enumerate(domain.periodic, 2) if wraps]
+    windowed = not axes
+    axes = axes or list(range(2, fields.ndim))
+    centred = fields.double() - fields.double().mean(dim=axes, keepdim=True)
+    if windowed:
+        for axis in axes:
+            window = torch.hann_window(fields.shape[axis], periodic=False, dtype=torch.float64)
+            centred = centred * window.reshape([-1 if i == axis else 1 for i in range(fields.ndim)])
+    others = [axis for axis in range(1, fields.ndim) if axis not in axes]
+    moved = centred.permute(0, *others, *axes).flatten(1, len(others))
+    return Spectrum([1.0] * len(axes)).shells(moved).mean(dim=0) / moved.shape[1]
