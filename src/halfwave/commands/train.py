@@ -10,6 +10,7 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.commands.data import default_path, make_dataset
+from halfwave.commands.gate import check_memory
 from halfwave.commands.recipe_defaults import (
     defaults_of_config,
     defaults_of_data,
@@ -49,6 +50,8 @@ class TrainBase:
     """File of a precision plan (`PrecisionPlan.save`): trains with --precision planned."""
     seeds: int = 1
     """Train so many times, from --seed on, and report mean and deviation."""
+    force: bool = False
+    """Train also where the memory plan says that it does not fit."""
 
     @classmethod
     def known(cls, call: TrainBase | None) -> dict[str, Any]:
@@ -81,6 +84,8 @@ class TrainBase:
         out = self.out or _run_directory(recipe, config)
         if self.seeds < 1:
             raise UsageError(f"--seeds must be at least 1, got {self.seeds}")
+        if not self.force:
+            check_memory(config, open_data(config))
         keep_freed_blocks()
         if self.seeds > 1:
             _report_seeds(out, train_seeds(config, out, self.seeds))

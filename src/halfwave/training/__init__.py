@@ -12,7 +12,7 @@ from halfwave.training.losses import RelativeH1, RelativeL2, build_loss
 from halfwave.training.nonfinite import NonFiniteError
 from halfwave.training.operator import Operator
 from halfwave.training.parting import Parting, compare_precisions
-from halfwave.training.problem import LATENT_RESOLUTION, AnyDataset, build_operator, open_data
+from halfwave.training.problem import LATENT_RESOLUTION, AnyDataset, build_operator, meta_network, open_data
 from halfwave.training.recipe_step import build_recipe_step
 from halfwave.training.records import RunResult, read_metrics
 from halfwave.training.rollout import (
@@ -75,6 +75,7 @@ __all__ = [
     "load",
     "longest_rollout",
     "measure_step",
+    "meta_network",
     "open_data",
     "read_config",
     "read_extra",

@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 from torch import nn
 
 from halfwave.data import ChannelAxis, GivenData, ReadOptions, Window, is_given
@@ -35,7 +35,9 @@ FREE_ON_RESUME = (
 class TrainConfig(BaseModel):
     """The settings of one training run. Unknown fields and values raise `InputError` in one line."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
+    )
 
     data: str
     """Dataset file or directory, of any format that `halfwave.data.open_any` reads; or live:NAME, samples that the
@@ -124,7 +126,7 @@ class TrainConfig(BaseModel):
     """Of point clouds: a point counts by its area in the training loss."""
     graph_cache: int | None = Field(None, ge=0)
     """Of point clouds: MiB of neighbourhoods that are kept rather than searched again; by default 256."""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**64)
     """Of the first weights, the order of samples and all else that is drawn; the same seed gives the same run."""
 
     precision: str = "mixed"
@@ -217,11 +219,21 @@ class TrainConfig(BaseModel):
         arguments = {**recipe.arguments, **settings.pop("arguments", {})}
         return cls(model=recipe.model, arguments=arguments, recipe=recipe.name, **settings)
 
+    @field_validator("*")
+    @classmethod
+    def _of_a_machine(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, int) and value >= 2**63 and info.field_name != "seed":
+            raise ValueError(f"a number below 2^63 is expected, got {value}")
+        return value
+
     @field_validator("arguments")
     @classmethod
     def _as_json(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         # Tuples become lists now rather than in the file, so that a config equals itself read back.
-        return json.loads(json.dumps(arguments))
+        try:
+            return json.loads(json.dumps(arguments))
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"expected values that are JSON: {error}") from None
 
     @field_validator("precision")
     @classmethod

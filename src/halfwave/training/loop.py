@@ -77,7 +77,6 @@ class Loop:
                     self._run(interrupts)
             else:
                 self._run(interrupts)
-        self.recorder.close()
         return self.position
 
     def _run(self, interrupts: Interrupts) -> None:
@@ -245,6 +244,7 @@ class Loop:
 
     def _close_epoch(self) -> None:
         """Evaluate, add the row, checkpoint; in this order, so that a checkpoint has all rows up to its epoch."""
+        self.keeper.place.check()
         position, config = self.position, self.config
         last = position.epoch + 1 == config.epochs
         errors = self._evaluate() if last or (position.epoch + 1) % config.evaluate_every == 0 else None

@@ -26,8 +26,8 @@ from torch import nn
 
 from halfwave.data import Split
 from halfwave.display import Display
-from halfwave.errors import InputError
-from halfwave.files import check_no_input, make_directory, write_json
+from halfwave.errors import InputError, described
+from halfwave.files import as_path, check_no_input, make_directory, write_json
 from halfwave.models import MODELS, set_precision, stepping_model, trial_run
 from halfwave.parallel import GridLayout, MeshShape, parallelize
 from halfwave.recipes import GENERAL, general_recipe
@@ -110,8 +110,9 @@ def train(
     written, and a directory that holds a run with other settings or other data.
     """
     config = _settle(config, settings)
+    run_dir = None if run_dir is None else as_path(run_dir)
     name = f"{config.model.removeprefix('module:')}-{config.precision}"
-    run_dir = Path("runs") / name if run_dir is None else Path(run_dir)
+    run_dir = Path("runs") / name if run_dir is None else run_dir
     held = (None if config.data.startswith(GIVEN) else config.data, config.test_data)
     check_no_input(run_dir, *(path for path in held if path is not None))
     job = Job(config)
@@ -142,6 +143,8 @@ def train(
 def _settle(config: TrainConfig | None, settings: dict[str, Any]) -> TrainConfig:
     if config is not None and settings:
         raise InputError(f"{next(iter(settings))} is given beside a config: expected it in the config")
+    if config is not None and not isinstance(config, TrainConfig):
+        raise InputError(f"config is {described(config)}: expected a TrainConfig, or settings by their names")
     if config is not None:
         return config
     family, data = settings.get("model", "fno"), settings.get("data")
@@ -254,6 +257,7 @@ def _train(fabric: Fabric, job: Job, run_dir: Path, quiet: bool) -> None:
 
         draw_curves(run_dir)
         RunResult.of(position.status, position.rows, resolutions, run_dir).write()
+        keeper.place.check()
     fabric.barrier()
 
 
@@ -268,16 +272,18 @@ def train_seeds(config: TrainConfig, run_dir: str | Path, seeds: int, *, quiet: 
     Returns, and writes to ``run_dir/summary.json``, {"seeds": [...], figure: {"mean", "std", "values"}}; the standard
     deviation is that of the sample, 0 for one seed. Stops after a run that was interrupted.
     """
-    if seeds < 1:
-        raise InputError(f"seeds must be at least 1, got {seeds}")
+    config = _settle(config, {})
+    if not isinstance(seeds, int) or not 1 <= seeds <= 2**64 - config.seed:
+        raise InputError(f"seeds must be at least 1 and end below 2^64, got {seeds} from {config.seed} on")
+    run_dir = as_path(run_dir)
     numbers = range(config.seed, config.seed + seeds)
     results = []
     for seed in numbers:
-        results.append(train(config.model_copy(update={"seed": seed}), Path(run_dir) / f"seed-{seed}", quiet=quiet))
+        results.append(train(config.model_copy(update={"seed": seed}), run_dir / f"seed-{seed}", quiet=quiet))
         if results[-1].status == "interrupted":
             return {"status": "interrupted", "seeds": list(numbers)[: len(results)]}
     summary = {"status": "finished", "seeds": list(numbers), **{f: _spread(results, f) for f in FIGURES}}
-    write_json(Path(run_dir) / SUMMARY, summary)
+    write_json(run_dir / SUMMARY, summary)
     return summary
 
 
