@@ -16,6 +16,9 @@ from halfwave.commands import COMMANDS
 from halfwave.commands.interface import read
 from halfwave.errors import InputError, UsageError
 
+_RESUMED = ("demo", "data", "train", "reproduce")
+"""Commands that keep what they have done when they are interrupted."""
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit."""
@@ -41,7 +44,8 @@ def run(arguments: list[str], debug: bool = False) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (else the interpreter flushes into the closed pipe)
         return 0
     except KeyboardInterrupt:
-        return _fail("interrupted; the same command goes on where it stopped", 130)
+        resumed = arguments[0] in _RESUMED
+        return _fail(f"interrupted{'; the same command goes on where it stopped' if resumed else ''}", 130)
     except Exception as error:
         if debug:
             traceback.print_exc()

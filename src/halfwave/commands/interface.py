@@ -62,7 +62,7 @@ _VALUES = {
     "format": "NAME", "device": "NAME", "scale": "NAME", "stabilizer": "NAME", "backend": "NAME",
 }  # fmt: skip
 _FEW = 12
-_NOTHING = (None, "", (), {}, MISSING)
+_NOTHING: tuple[Any, ...] = (None, "", (), {}, MISSING)
 _TYPES = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 _DEFAULT = re.compile(r"^(?P<text>.*?)[;:,.]? [Bb]y default (?P<words>[^.;]*(?:\.(?=\S)[^.;]*)*)\.?$", re.DOTALL)
 
@@ -136,7 +136,12 @@ def help_of(command: type, arguments: Sequence[str], prog: str) -> str:
     with _columns(), redirect_stdout(written), _quiet(), suppress(SystemExit):
         tyro.cli(interface, args=["--help"], prog=prog, config=(tyro.conf.DisallowNone,))
     text = re.sub(r"(?m)^ (\w+) options *$", r" \1", written.getvalue())
-    return "\n".join(line.rstrip() for line in text.rstrip().splitlines())
+    return "\n".join(part.rstrip() for line in text.rstrip().splitlines() for part in _wrapped(line))
+
+
+def _wrapped(line: str) -> list[str]:
+    """tyro leaves the lines of a description as long as they are."""
+    return textwrap.wrap(line, WIDTH) if len(line.rstrip()) > WIDTH else [line]
 
 
 def build_interface(command: type, known: Mapping[str, Any]) -> type:
@@ -202,7 +207,9 @@ def _option(own: Field[Any], annotation: Any, doc: str) -> Option:
     split = _DEFAULT.match(text)
     words = split["words"].strip() if split else ""
     name = own.metadata.get("option", own.name)
-    positional = tyro.conf.Positional[int].__metadata__[0] in getattr(annotation, "__metadata__", ())
+    positional = any(
+        mark in getattr(annotation, "__metadata__", ()) for mark in get_args(tyro.conf.Positional[int])[1:]
+    )
     plain = f"{split['text'].rstrip('.')}." if split and not split["text"].endswith("...") else text
     return Option(name, annotation, default, split["text"] if split and plain == text else plain, words, positional)
 
@@ -216,7 +223,8 @@ def _field(option: Option, known: Mapping[str, Any]) -> tuple[str, Any, Any]:
         metavar=option.metavar,
         help_behavior_hint=hint,
     )
-    kind = bool if option.is_switch else option.annotation
+    # Without None, which stands for what nobody gave and is no value to give.
+    kind = _bare(option.annotation) if option.default is None else option.annotation
     marks = [settings, *([tyro.conf.FlagCreatePairsOff] if option.is_switch and option.default is False else [])]
     default = field() if option.default is MISSING else field(default=option.default)
     return option.name, Annotated[(kind, *marks)], default
@@ -227,7 +235,7 @@ def _parse(command: type, given: Sequence[str], prog: str) -> Any:
     said = io.StringIO()
     try:
         with _quiet(), redirect_stderr(said):
-            found = tyro.cli(build_interface(command, {}), args=given, prog=prog, config=(tyro.conf.DisallowNone,))
+            found: Any = tyro.cli(build_interface(command, {}), args=given, prog=prog, config=(tyro.conf.DisallowNone,))
     except SystemExit as exit:
         if exit.code != 2:
             raise
@@ -238,14 +246,55 @@ def _parse(command: type, given: Sequence[str], prog: str) -> Any:
 
 
 def _one_line(box: str, command: type) -> str:
-    """tyro's box without its frame: its first sentences, up to the pointer to --help."""
+    """What tyro says in a box, in one line: which option, what it takes, what was given."""
     text = re.sub(r"[╭╮╰╯│]", " ", re.sub(r"╭─.*─╮", "", box))
-    parts = [" ".join(part.split()) for part in re.split(r"─{3,}", text)]
-    wrong = re.match(r"Error parsing (\S+): .* \[(.*?)\]", parts[0])
-    if wrong is not None:
-        expected = next((o.metavar for o in options_of(command) if wrong[1] in (o.flag, o.metavar)), None)
-        return f"{wrong[1]} must be {expected or 'another value'}, got {wrong[2]}"
-    return "; ".join(part for part in parts if part and not part.startswith("For full helptext"))
+    parts = [" ".join(part.split()) for part in re.split(r"[─-]{3,}", text)]
+    said = "; ".join(part for part in parts if part and not _HEADING.match(part))
+    options = {name: o for o in options_of(command) for name in (o.flag, o.name, o.metavar)}
+    for pattern, explain in _EXPLAINED.items():
+        found = re.search(pattern, said)
+        if found is not None:
+            return explain(found, options)
+    return said
+
+
+def _wrong_value(found: re.Match[str], options: Mapping[Any, Option]) -> str:
+    option = options.get(found[1])
+    expected = option.metavar if option is not None else None
+    return f"{found[1]} must be {expected or 'another value'}, got {found[2]}"
+
+
+def _wrong_choice(found: re.Match[str], options: Mapping[Any, Option]) -> str:
+    option = options.get(found[2])
+    if option is None:
+        return found[0]
+    return f"{found[2]} must be one of {', '.join(option.choices)}, got {found[1]!r}{nearest(found[1], option.choices)}"
+
+
+def _no_value(found: re.Match[str], options: Mapping[Any, Option]) -> str:
+    option = options.get(found[1])
+    return f"{found[1]} needs a value: {(option.metavar if option else None) or 'one of its choices'}"
+
+
+def _no_place(found: re.Match[str], options: Mapping[Any, Option]) -> str:
+    needed = [o for o in dict.fromkeys(options.values()) if o.default is MISSING]
+    missing = [o for o in needed if re.search(rf"(^|[\s:]){re.escape(_called(o))}\s", found[0])]
+    return "; ".join(
+        f"{_called(o)} is missing: {o.text[:1].lower()}{o.text[1:].rstrip('.')}" for o in missing or needed
+    )
+
+
+def _called(option: Option) -> str:
+    return option.metavar or "{" + ",".join(option.choices) + "}"
+
+
+_HEADING = re.compile(r"(For full helptext.*|[A-Z][a-z]+( [a-z]+){0,2})$")
+_EXPLAINED = {
+    r"Error parsing (\S+): .*\[('.*?')\]": _wrong_value,
+    r"[Ii]nvalid choice '(.*?)' for argument '(\S+?)'.*": _wrong_choice,
+    r"Missing value for argument '(\S+?)'": _no_value,
+    r"Missing from .*": _no_place,
+}
 
 
 def _flat(found: Any) -> Iterator[tuple[str, Any]]:
@@ -283,8 +332,8 @@ def _check_flags(given: Sequence[str], options: Sequence[Option]) -> None:
     """UsageError for options that the command does not have, with the one that was probably meant."""
     flags = [option.flag for option in options if not option.positional]
     accepted = {*flags, *(f"--no-{option.flag[2:]}" for option in options if option.is_switch), "--"}
-    asked = [a.partition("=")[0].replace("_", "-") for a in given if a.startswith("--")]
-    unknown = [flag for flag in asked if flag not in accepted and not flag.startswith("--tyro-")]
+    asked = [a.partition("=")[0].replace("_", "-") for a in given if re.match(r"--|-[a-zA-Z]", a)]
+    unknown = [flag for flag in asked if flag not in accepted]
     if unknown:
         listed = ", ".join(f"{flag}{nearest(flag, flags)}" for flag in unknown)
         raise UsageError(f"Unrecognized options: {listed}; --help lists what there is")
@@ -307,6 +356,8 @@ def _metavar(kind: Any) -> str | None:
         parts = [part for part in get_args(kind) if part is not Ellipsis]
         several = " ..." if len(parts) < len(get_args(kind)) else ""
         return " ".join(_metavar(part) or "VALUE" for part in parts) + several
+    if get_origin(kind) in (Union, types.UnionType):
+        return "|".join(_metavar(part) or "|".join(map(str, get_args(part))) for part in get_args(kind))
     return _TYPES.get(kind)
 
 
