@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Constraints also reach pip's build environments, so nothing unpinned is ever pulled in.
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: setup demo test lint mutations bench clean
+.PHONY: setup demo test lint docs wheel-check mutations bench clean
 
 setup: $(VENV)/.installed-test
 
@@ -35,6 +35,22 @@ test: lint
 	$(BIN)/python -m pytest -q -n 2
 	HALFWAVE_CPU_MULTIPLIES=other OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q -m hardware
 	$(BIN)/python benchmarks/mutate_bounds.py --short
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e '.[docs]'
+	@touch $@
+
+# The site: tutorials executed (those whose source or library changed), examples of the reference run as doctests, pages
+# built without a warning, every link checked. build/site/index.html opens without a server and without a network.
+docs: $(VENV)/.installed-docs
+	$(BIN)/python docs/run_tutorials.py
+	$(BIN)/python docs/run_doctests.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python docs/check_links.py build/site
+
+# Wheel and sdist, installed without constraints in a fresh environment outside the repository.
+wheel-check: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/fresh_install.py
 
 # Every term of every bound taken out of the source, one by one: a test has to fail for each. Minutes; `test` does a fifth.
 mutations: $(VENV)/.installed-test

@@ -7,46 +7,54 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
-
-from halfwave import models, numerics, precision, spectral
-from halfwave.errors import InputError
-from halfwave.models import FNO, GINO, SFNO, TFNO, UNet, set_precision
-from halfwave.precision import Policy, Schedule
-from halfwave.spectral import SpectralConv
-
+TYPE_CHECKING = False  # typing itself takes longer to import than the rest of this file
 if TYPE_CHECKING:
+    from typing import Any
+
     from halfwave import (
         certificates,
         data,
         domains,
         interop,
         measure,
+        models,
+        numerics,
         optimizers,
         parallel,
         planner,
+        precision,
         recipes,
+        spectral,
         theory,
         training,
     )
     from halfwave.certificates import auto_precision, certify, compress
+    from halfwave.errors import InputError
     from halfwave.export import export
     from halfwave.measure import keep_freed_blocks
+    from halfwave.models import FNO, GINO, SFNO, TFNO, UNet, set_precision
     from halfwave.optimizers import AdamW
     from halfwave.parallel import parallelize
+    from halfwave.precision import Policy, Schedule
+    from halfwave.spectral import SpectralConv
     from halfwave.training import load, save, train
 
-try:
-    __version__ = version("halfwave")
-except PackageNotFoundError:  # a source tree that is not installed
-    __version__ = "unknown"
+    __version__: str
 
-# Imported when first used: the solvers, the trainer and their libraries take seconds that a model does not need.
+# Imported when first used: torch, the solvers, the trainer and their libraries take seconds, in which the command line
+# has to answer to an interrupt already, and of which a model needs a few.
 _LATER = {
-    "auto_precision": "halfwave.certificates",
     "AdamW": "halfwave.optimizers",
+    "FNO": "halfwave.models",
+    "GINO": "halfwave.models",
+    "InputError": "halfwave.errors",
+    "Policy": "halfwave.precision",
+    "SFNO": "halfwave.models",
+    "Schedule": "halfwave.precision",
+    "SpectralConv": "halfwave.spectral",
+    "TFNO": "halfwave.models",
+    "UNet": "halfwave.models",
+    "auto_precision": "halfwave.certificates",
     "certificates": "halfwave.certificates",
     "certify": "halfwave.certificates",
     "compress": "halfwave.certificates",
@@ -55,25 +63,43 @@ _LATER = {
     "export": "halfwave.export",
     "interop": "halfwave.interop",
     "keep_freed_blocks": "halfwave.measure",
+    "load": "halfwave.training",
     "measure": "halfwave.measure",
+    "models": "halfwave.models",
+    "numerics": "halfwave.numerics",
     "optimizers": "halfwave.optimizers",
     "parallel": "halfwave.parallel",
     "parallelize": "halfwave.parallel",
     "planner": "halfwave.planner",
+    "precision": "halfwave.precision",
     "recipes": "halfwave.recipes",
-    "theory": "halfwave.theory",
-    "training": "halfwave.training",
-    "load": "halfwave.training",
     "save": "halfwave.training",
+    "set_precision": "halfwave.models",
+    "spectral": "halfwave.spectral",
+    "theory": "halfwave.theory",
     "train": "halfwave.training",
+    "training": "halfwave.training",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _LATER:
         raise AttributeError(f"module 'halfwave' has no attribute {name!r}")
+    from importlib import import_module
+
     module = import_module(_LATER[name])
     return module if module.__name__ == f"halfwave.{name}" else getattr(module, name)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("halfwave")
+    except PackageNotFoundError:  # a source tree that is not installed
+        return "unknown"
 
 
 def __dir__() -> list[str]:

@@ -6,24 +6,38 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from halfwave.errors import printable
+
 _LOG_EVERY = 60.0  # seconds between lines within an epoch, in a log file
 
 
+class PlainConsole(Console):
+    """A console on which text means itself: brackets are no markup, colons no emoji, and it is made `printable`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, markup=False, emoji=False, highlight=False)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(printable(each) if isinstance(each, str) else each for each in objects), **options)
+
+
 def _bar(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, refresh_per_second=4)
 
 
 @contextmanager
-def progress_of(what: str, console: Console) -> Iterator[Callable[[int, int], None]]:
+def progress_of(what: str, console: PlainConsole) -> Iterator[Callable[[int, int], None]]:
     """A callback (done, total) that draws a bar with rate and remaining time, or lines in a log file."""
     if not console.is_terminal:
         yield _line_progress(what, console)
         return
+    what = printable(what)
     with _bar(console) as bar:
         task = bar.add_task(what, total=None)
 
@@ -35,7 +49,7 @@ def progress_of(what: str, console: Console) -> Iterator[Callable[[int, int], No
         yield update
 
 
-def _line_progress(what: str, console: Console) -> Callable[[int, int], None]:
+def _line_progress(what: str, console: PlainConsole) -> Callable[[int, int], None]:
     """A line for each tenth of the work: a log file has no use for a moving bar."""
     shown = -1
 
@@ -44,7 +58,7 @@ def _line_progress(what: str, console: Console) -> Callable[[int, int], None]:
         tenth = 10 * done // max(total, 1)
         if tenth > shown:
             shown = tenth
-            console.print(f"{what}: {done}/{total}", soft_wrap=True, markup=False)
+            console.print(f"{what}: {done}/{total}", soft_wrap=True)
 
     return update
 
@@ -52,8 +66,8 @@ def _line_progress(what: str, console: Console) -> Callable[[int, int], None]:
 class Display(AbstractContextManager["Display"]):
     """Progress of a training of `total` batches, on standard error, so that standard output stays for results."""
 
-    def __init__(self, total: int, quiet: bool = False, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True, quiet=quiet, highlight=False)
+    def __init__(self, total: int, quiet: bool = False, console: PlainConsole | None = None) -> None:
+        self.console = console or PlainConsole(stderr=True, quiet=quiet)
         self.total, self._started, self._begun, self._logged = total, time.monotonic(), 0, time.monotonic()
         self._bar: Progress | None = None
         if self.console.is_terminal and not quiet:
@@ -72,7 +86,7 @@ class Display(AbstractContextManager["Display"]):
             self._bar.stop()
 
     def say(self, message: str) -> None:
-        self.console.print(message, soft_wrap=True, markup=False)
+        self.console.print(message, soft_wrap=True)
 
     def begin(self, batches: int) -> None:
         """Batches that a resumed run has done already."""

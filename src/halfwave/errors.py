@@ -1,4 +1,4 @@
-"""The one exception that means: what you gave cannot be used, and here is why."""
+"""What a user is told: the one exception that means that what was given cannot be used, and text safe to show."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from typing import Any
 class InputError(ValueError):
     """Bad input, said in one line: what was given and what is accepted.
 
-    The command line prints the message without a traceback and exits with code 1.
+    The command line prints the message without a traceback and exits with code 1. Its text is `printable`: names in it
+    may come from a file that someone else has made.
     """
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(*(printable(part) if isinstance(part, str) else part for part in parts))
 
 
 class UsageError(InputError):
@@ -20,6 +24,22 @@ class UsageError(InputError):
 
 class ArgumentError(InputError, TypeError):
     """An argument that a call does not take: bad input to a user, a TypeError to Python."""
+
+
+def printable(text: str) -> str:
+    """The text as a terminal may be given it: whatever is not to be seen, such as an escape sequence, is spelled out.
+
+    The one sanitiser of all that is printed, shown or drawn. Line ends and tabs stay. Half a character, as the name of
+    a file may have it that is no UTF-8, is spelled out too: it could not be encoded.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+
+
+def drawable(text: str) -> str:
+    """The text as a picture may be given it: printable, and its dollars are dollars and no mathematics."""
+    return printable(text).replace("$", r"\$")
 
 
 def described(value: Any) -> str:

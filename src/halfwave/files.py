@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,16 +15,28 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from halfwave.errors import InputError
+from halfwave.errors import InputError, described
 
 PARTIAL = ".halfwave-partial"
 """Ends the name of what is being written, and of nothing else: what a killed process left can be told and removed."""
+
+
+LARGEST_JSON = 16 * 2**20
+"""Bytes of a JSON file that is read: as Python objects it takes up to twenty times as much."""
+
+_SPECIAL = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 
 @contextmanager
 def written_aside(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success sync it and rename it over `path`, else remove it."""
     path = Path(path)
+    check_regular(path)
     make_directory(path.parent)
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
@@ -40,8 +53,8 @@ def written_aside(path: str | Path) -> Iterator[Path]:
     except BaseException as error:
         with suppress(FileNotFoundError):
             aside.unlink()
-        if isinstance(error, OSError) and error.strerror:
-            raise InputError(f"cannot write {path}: {error.strerror}") from error
+        if isinstance(error, OSError):  # NumPy reports a full disk by counts of bytes alone
+            raise InputError(f"cannot write {path}: {error.strerror or f'not all bytes ({error})'}") from error
         raise
 
 
@@ -96,6 +109,29 @@ def check_no_input(output: str | Path, *inputs: str | Path) -> None:
             raise InputError(f"cannot write {output}: that would overwrite {read}, which is read; choose another name")
 
 
+def as_path(given: Any) -> Path:
+    """`given` as a path; InputError for what is none."""
+    try:
+        return Path(given)
+    except TypeError:
+        raise InputError(f"{described(given)} is no path: expected the name of a file or directory") from None
+
+
+def check_regular(path: str | Path) -> None:
+    """InputError for what is neither a file nor a directory: reading a FIFO may never end, a device is no place to
+    rename a file to. What is not there passes: whoever opens it says so.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    except ValueError as error:  # a name that no file can have
+        raise InputError(f"{str(path)!r} is no name of a file: {error}") from error
+    kind = next((name for is_kind, name in _SPECIAL if is_kind(mode)), None)
+    if kind is not None:
+        raise InputError(f"{path} is {kind}; an ordinary file is expected")
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -131,6 +167,7 @@ def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Mapping[s
 
 def read_csv(path: str | Path) -> list[dict[str, Any]]:
     """The rows of a table, numbers as numbers and empty cells as None."""
+    check_regular(path)
     try:
         with open(path, newline="", encoding="utf-8") as file:
             return [{name: _number(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
@@ -150,9 +187,20 @@ def _number(cell: str) -> Any:
 def read_json(path: str | Path) -> Any:
     """Read JSON; InputError that names the file when it is missing or damaged."""
     path = Path(path)
+    check_regular(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        if (size := path.stat().st_size) > LARGEST_JSON:
+            raise InputError(f"{path} has {size} bytes; at most {LARGEST_JSON} of JSON are read")
+        return parse_json(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except UnicodeDecodeError as error:
         raise InputError(f"{path} is not valid JSON: {error}") from error
+
+
+def parse_json(text: str | bytes, where: str) -> Any:
+    """The value of a JSON text; InputError that says `where` for what is none, or is nested beyond all use."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where} is not valid JSON: {error}") from error

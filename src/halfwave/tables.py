@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from halfwave.errors import printable
+
 WIDTH = 80
 
 
@@ -18,15 +20,19 @@ def build_table(
 
     Cells mean themselves: brackets are not rich's markup. A label that does not fit is folded, never cut.
     """
-    table = Table(title=Text(title))
+    table = Table(title=_text(title))
     for label in labels:
-        table.add_column(Text(label), overflow="fold")
+        table.add_column(_text(label), overflow="fold")
     for figure in figures:
-        table.add_column(Text(figure), justify="right", overflow="fold")
+        table.add_column(_text(figure), justify="right", overflow="fold")
     listed = list(rows)
     for index, row in enumerate(listed):
-        table.add_row(*map(Text, row), style="bold" if index >= len(listed) - total else None)
+        table.add_row(*map(_text, row), style="bold" if index >= len(listed) - total else None)
     return table
+
+
+def _text(cell: str) -> Text:
+    return Text(printable(cell))
 
 
 def table_text(table: Table) -> str:

@@ -14,7 +14,7 @@ TINY = ["--epochs", "1", "--batch-size", "4", "--arguments", "n_modes=[4,4]", "h
 
 @pytest.fixture(autouse=True)
 def _few_pictures(monkeypatch):
-    monkeypatch.setattr("halfwave.training.trainer.draw_curves", lambda run_dir: None)
+    monkeypatch.setattr("halfwave.report.draw_curves", lambda run_dir: None)
 
 
 def fields(grid=(SIDE, SIDE)):

@@ -6,11 +6,11 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 
 from halfwave.cli import run
 from halfwave.commands import train as train_command
 from halfwave.data import open_point_dataset
+from halfwave.display import PlainConsole
 from halfwave.models import set_precision
 from halfwave.recipes import recipes
 from halfwave.training import load
@@ -134,7 +134,7 @@ def test_shallow_water_is_live_without_a_file(command, tmp_path):
 def test_without_a_file_the_recipe_makes_one_and_says_how(command, fails, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # a second process would take longer to start than to work
-    monkeypatch.setattr(train_command, "log_console", lambda: Console(stderr=True, width=400))
+    monkeypatch.setattr(train_command, "log_console", lambda: PlainConsole(stderr=True, width=400))
     arguments = ["--epochs", "1", "--arguments", "n_modes=[4,4]", "hidden_channels=4", "n_layers=1"]
     sizes = ["--n-train", "3", "--n-test", "2", "--resolution", "12"]
     code, _, err = command("train", "darcy", *sizes, *arguments)

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
+from forked import run_forked
 from halfwave.data import GENERATORS, Darcy, build_generator, generate
 from halfwave.data.store import ShardStore, plan_tasks
 from halfwave.errors import InputError
@@ -115,11 +116,12 @@ def test_generators_by_name():
         build_generator("darcy", viscosity=1.0)
 
 
-def test_two_ranks_under_torchrun_give_the_same_bytes(reference, tmp_path):
-    script = tmp_path / "make.py"
-    script.write_text(SCRIPT)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
-    subprocess.run([*torchrun, script, tmp_path / "d.h5", "1"], check=True, timeout=PATIENCE, capture_output=True)
+def generate_small(path):
+    generate(SMALL, path, **COUNTS, workers=1)
+
+
+def test_two_ranks_as_torchrun_starts_them_give_the_same_bytes(reference, tmp_path):
+    run_forked(generate_small, (tmp_path / "d.h5",), 2)
     assert_same(reference, tmp_path / "d.h5")
 
 

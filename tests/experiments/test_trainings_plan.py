@@ -4,24 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from halfwave.experiments.experiment import Experiment
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.plan import plan_trainings
 from halfwave.experiments.registry import get_experiment
 from halfwave.recipes import problem
-
-
-def test_trainings_are_counted_once_and_their_memory_is_what_training_takes(tmp_path):
-    experiment: Experiment = get_experiment("block-precision")
-    plan = plan_trainings([experiment, experiment], "smoke")
-    assert len(plan.trainings) == 16
-    first = plan.trainings[0]
-    assert first.steps == 2
-    trained = Lab(tmp_path).train(first.training)
-    # The trainer holds normalised copies and transform matrices besides; they are small.
-    assert abs(first.peak_bytes / trained.result.peak_memory_bytes - 1) < 0.1
-    assert "16 trainings" in str(plan)
-    assert "MB of tensors at once" in str(plan)
 
 
 def _experiment(*trainings):
@@ -33,6 +19,25 @@ def _experiment(*trainings):
 def no_rates(monkeypatch):
     """The speed of this machine is not asked for."""
     monkeypatch.setattr("halfwave.experiments.plan.measure_rates", lambda: SimpleNamespace(fp32=1e9))
+
+
+@pytest.mark.usefixtures("no_rates")
+def test_trainings_are_counted_once_and_their_memory_is_what_training_takes(tmp_path):
+    experiment = _experiment(*(Training(problem("darcy", "smoke"), precision) for precision in ("mixed", "full")))
+    plan = plan_trainings([experiment, experiment], "smoke")
+    assert len(plan.trainings) == 2
+    first = plan.trainings[0]
+    assert first.steps == 4
+    trained = Lab(tmp_path).train(first.training)
+    # The trainer holds normalised copies and transform matrices besides; they are small.
+    assert abs(first.peak_bytes / trained.result.peak_memory_bytes - 1) < 0.1
+    assert "2 trainings" in str(plan)
+    assert "MB of tensors at once" in str(plan)
+
+
+def test_an_experiment_of_the_paper_lists_its_trainings():
+    experiment = get_experiment("block-precision")
+    assert len({repr(t) for c in experiment.keyed("smoke").values() for t in experiment.trainings(c)}) == 16
 
 
 @pytest.mark.usefixtures("no_rates")

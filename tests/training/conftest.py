@@ -39,7 +39,7 @@ def data_file(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _few_pictures(monkeypatch):
     """A picture takes as long as a small run: only the runs of module fixtures draw one."""
-    monkeypatch.setattr("halfwave.training.trainer.draw_curves", lambda run_dir: None)
+    monkeypatch.setattr("halfwave.report.draw_curves", lambda run_dir: None)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def settings(data_file):
     return TrainConfig(
         data=str(data_file),
         arguments={"n_modes": (4, 4), "hidden_channels": 6, "n_layers": 2},
-        epochs=10,
+        epochs=4,
         batch_size=11,
         learning_rate=1e-2,
         precision="full",
@@ -77,6 +77,13 @@ def test_ddp_and_fsdp_under_torchrun_follow_one_process(settings, tmp_path):
     train(single, tmp_path / "GINO", quiet=True)
     for strategy in ("ddp", "fsdp"):
         configs[f"GINO-{strategy}"] = single.model_copy(update={"strategy": strategy, "devices": 2})
+    # Fewer samples than processes, and evaluations of two passes in one process and of one in the other.
+    for n_train, n_test in ((1, 1), (3, 1), (2, 3)):
+        few = {"n_train": n_train, "n_test": n_test, "batch_size": 1, "epochs": 2}
+        name = f"few{n_train}{n_test}"
+        train(settings.model_copy(update=few), tmp_path / name, quiet=True)
+        for strategy in ("ddp", "fsdp"):
+            configs[f"{name}-{strategy}"] = settings.model_copy(update={**few, "strategy": strategy, "devices": 2})
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     process = start(torchrun, configs, tmp_path)
     output, errors = process.communicate(timeout=300)

@@ -15,7 +15,9 @@ import pytest
 import torch
 from deaths import assert_same_run
 from torch.utils.data import TensorDataset
+from train_many import train_many
 
+from forked import run_forked
 from halfwave.data import open_dataset
 from halfwave.data.arrays import ArrayPair, ChannelsFirst, Joined, Rows, Stacked, WithChannel
 from halfwave.data.pieces import PieceSource
@@ -65,10 +67,7 @@ def config_of(settings, model):
 def run_many(configs, folder, processes):
     path = folder / f"configs-{processes}.json"
     path.write_text(json.dumps({name: config.to_dict() for name, config in configs.items()}))
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    done = subprocess.run([*torchrun, SCRIPT, path, folder], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("finished") == processes * len(configs)
+    run_forked(train_many, (path, folder), processes)
 
 
 def move(source, target, checkpoint):
@@ -98,7 +97,7 @@ def test_curves_are_those_of_one_process_and_checkpoints_move(settings, on_two, 
     train(settings, tmp_path / "one", quiet=True)
     assert_close(on_two, tmp_path / "one", 1e-4)
     middle = sorted(path.name for path in (on_two / "state").glob("at-*"))[2]
-    configs = {name: config_of(settings, name) for name in CASES}
+    configs = {name: config_of(settings, name).model_copy(update={"epochs": 3}) for name in CASES}
     configs["moved-4"] = settings.model_copy(update={"mesh": "grid=4"})
     move(on_two, tmp_path / "moved-4", middle)
     run_many(configs, tmp_path, 4)

@@ -8,12 +8,11 @@ from collections import Counter
 
 import pytest
 import torch
-from rich.console import Console
 from torch._dynamo.utils import counters
 from torch.nn.functional import avg_pool2d
 
 from halfwave.data import open_dataset
-from halfwave.display import Display
+from halfwave.display import Display, PlainConsole
 from halfwave.domains import Torus
 from halfwave.errors import InputError
 from halfwave.files import PARTIAL
@@ -309,7 +308,7 @@ def test_settings_that_contradict_each_other_are_refused(config, tmp_path, chang
 
 
 def test_a_terminal_shows_a_bar_with_loss_rate_and_time_left():
-    console = Console(file=io.StringIO(), force_terminal=True, highlight=False, width=120)
+    console = PlainConsole(file=io.StringIO(), force_terminal=True, width=120)
     with Display(total=10, console=console) as display:
         display.begin(2)
         display.batch(5, epoch=1, loss=0.25, rate=123.4)

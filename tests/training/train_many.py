@@ -8,14 +8,13 @@ from halfwave.errors import InputError
 from halfwave.training import TrainConfig, train
 
 
-def main():
-    folder = Path(sys.argv[2])
-    for name, values in json.loads(Path(sys.argv[1]).read_text()).items():
+def train_many(configs, folder):
+    for name, values in json.loads(Path(configs).read_text()).items():
         try:
-            print(train(TrainConfig(**values), folder / name, quiet=True).status, flush=True)
+            print(train(TrainConfig(**values), Path(folder) / name, quiet=True).status, flush=True)
         except InputError as error:
             sys.exit(str(error))
 
 
 if __name__ == "__main__":
-    main()
+    train_many(*sys.argv[1:])

@@ -67,6 +67,7 @@ class Tape:
             emulated) and then wide.
         spread: of each known point, Σ g² δ² in the same order, summed over probes.
         constants: known values with their errors, which the tapes of several samples share.
+        answer: what the model answered.
     """
 
     points: list[RoundingPoint] = field(default_factory=list)
@@ -76,6 +77,7 @@ class Tape:
     aligned: list[list[Tensor]] = field(default_factory=list)
     spread: list[Tensor] = field(default_factory=list)
     constants: Constants = field(default_factory=dict)
+    answer: Tensor = field(default_factory=lambda: torch.empty(0))
 
     def tap(self, value: Tensor, module: str, role: str, kind: Kind, scale: float) -> Tensor:
         """The value itself, watched; of a spectrum that a bias was added to, the coefficients that it changed."""

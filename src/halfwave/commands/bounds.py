@@ -12,7 +12,7 @@ from halfwave.commands.bounds_run import certify_run
 from halfwave.commands.bounds_theory import Question, describe, sweep
 from halfwave.commands.common import ReadingOptions, as_usage, log_console
 from halfwave.data import Dataset, PointDataset, open_dataset
-from halfwave.errors import InputError, UsageError
+from halfwave.errors import InputError, UsageError, printable
 from halfwave.files import write_json
 from halfwave.precision import Policy
 from halfwave.report import draw_bounds, is_result
@@ -76,7 +76,7 @@ class Bounds(ReadingOptions):
         plot = self.plot or self._own_plot(result)
         if plot is not None:
             self._draw(plot, result)
-        print(json.dumps(result) if self.json else text)
+        print(json.dumps(result) if self.json else printable(text))
 
     def _check(self) -> None:
         if self.samples is not None and self.samples < 1:

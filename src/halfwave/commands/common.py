@@ -7,22 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from rich.console import Console
-
 from halfwave.data import ReadOptions
+from halfwave.display import PlainConsole
 from halfwave.errors import UsageError
 
 T = TypeVar("T")
 
 
-def results_console() -> Console:
+def results_console() -> PlainConsole:
     """Standard output: results that may be piped on."""
-    return Console(highlight=False)
+    return PlainConsole()
 
 
-def log_console() -> Console:
+def log_console() -> PlainConsole:
     """Standard error: what a person reads while waiting."""
-    return Console(stderr=True, highlight=False)
+    return PlainConsole(stderr=True)
 
 
 def as_usage(call: Callable[[], T]) -> T:

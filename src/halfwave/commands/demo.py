@@ -6,16 +6,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import h5py
 import torch
 from rich.table import Table
 
 from halfwave.commands.common import log_console, results_console
 from halfwave.commands.data import make_dataset
-from halfwave.data import Dataset, build_generator, open_dataset
+from halfwave.data import Dataset, build_generator, open_dataset, written_h5
 from halfwave.errors import InputError
 from halfwave.export import export
-from halfwave.files import make_directory, write_json, written_aside
+from halfwave.files import make_directory, write_json
 from halfwave.measure import keep_freed_blocks
 from halfwave.numerics import core_count, describe_cpu
 from halfwave.recipes import Recipe, get_recipe
@@ -79,12 +78,13 @@ class Demo:
     def _write_fields(self, dataset: Dataset) -> None:
         """Input, truth and both predictions of one test sample: what the figure reads."""
         x, y = dataset.test[:1]
-        with written_aside(self.out / "fields.h5") as aside, h5py.File(aside, "w") as file:
-            file["input"], file["truth"] = x[0, 0].numpy(), y[0, 0].numpy()
+        with written_h5(self.out / "fields.h5") as writer:
+            writer.put("input", x[0, 0].numpy())
+            writer.put("truth", y[0, 0].numpy())
             for name in POLICIES:
                 with torch.no_grad():
                     prediction = load(self.out / name / "model.safetensors")(x)
-                file[f"prediction/{name}"] = prediction[0, 0].numpy()
+                writer.put(f"prediction/{name}", prediction[0, 0].numpy())
 
 
 def _setting(recipe: Recipe, seed: int) -> dict[str, Any]:

@@ -173,7 +173,7 @@ class Plan(ReadingOptions):
             print(json.dumps(found.to_dict() | {"memory_bytes": memory, "largest_side": side}, indent=2))
             return
         console = results_console()
-        console.print(str(found.plan), markup=False, highlight=False)
+        console.print(str(found.plan))
         fits = "fits" if found.plan.needed_bytes <= memory else "does not fit"
         console.print(
             f"it {fits} into {format_bytes(memory)}; the largest grid that does on {mesh}, one sample a group, has "
@@ -237,7 +237,7 @@ class Plan(ReadingOptions):
             console.print(paper_table(name, [row for row in rows if row.table == name]))
         for reason in dict.fromkeys(row.reason for row in rows):
             which = ", ".join(dict.fromkeys(f"{row.table} of {row.dataset}" for row in rows if row.reason == reason))
-            console.print(f"{which}: {reason}", markup=False)
+            console.print(f"{which}: {reason}")
 
 
 def scaling_table(found: ScaleOut) -> Table:

@@ -41,7 +41,7 @@ class AutoPlan:
         if self.json:
             print(json.dumps(plan.to_dict(), indent=2))
             return
-        results_console().print(str(plan), markup=False, soft_wrap=True)
+        results_console().print(str(plan), soft_wrap=True)
 
     def _make(self) -> PrecisionPlan:
         model = load(find_model_file(self.run_path))

@@ -47,7 +47,7 @@ class Report:
         files.write(evidence)
         log = log_console()
         for finding in evidence.untrusted:
-            log.print(f"{finding.name}: {finding.problem}", soft_wrap=True, markup=False)
+            log.print(f"{finding.name}: {finding.problem}", soft_wrap=True)
         others = [other for other in present if other != scale]
         if others and not self.scale:
             log.print(f"scale {scale}; there are results of {' and '.join(others)} too (--scale)", soft_wrap=True)
@@ -75,4 +75,4 @@ def _show(evidence: Evidence, files: EvidenceFiles) -> None:
     console.print(build_table(f"results at scale {evidence.scale}", ["experiment", "verdict"], [], rows))
     console.print(", ".join(f"{count} {status}" for status, count in evidence.counts.items()), soft_wrap=True)
     written = f"page: {files.page}, text: {files.markdown}, table: {files.table}, plots: {files.plots}"
-    console.print(written, soft_wrap=True, markup=False)
+    console.print(written, soft_wrap=True)

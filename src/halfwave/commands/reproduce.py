@@ -57,7 +57,7 @@ class Reproduce:
         keep_freed_blocks()
         experiments = self._experiments(scale)
         if scale == "paper":
-            log_console().print(str(plan_trainings(experiments, scale)), soft_wrap=True, markup=False)
+            log_console().print(str(plan_trainings(experiments, scale)), soft_wrap=True)
         failed = [experiment.name for experiment in experiments if not self._reproduce(experiment, scale, wait=False)]
         # What other processes were measuring in the first pass.
         failed += [e.name for e in experiments if e.name not in failed and not self._reproduce(e, scale, wait=True)]
@@ -71,7 +71,7 @@ class Reproduce:
             raise UsageError(f"{self.name} has no scale {scale!r}: expected one of {', '.join(found[0].scales)}")
         chosen = [experiment for experiment in found if scale in experiment.scales]
         for experiment in chosen:  # digests are of the code as it is now: files may change under a run of hours
-            log_console().print(f"{experiment.name}: code {experiment.code}", soft_wrap=True, markup=False)
+            log_console().print(f"{experiment.name}: code {experiment.code}", soft_wrap=True)
         return chosen
 
     def _reproduce(self, experiment: Experiment, scale: Scale, wait: bool) -> bool:
@@ -88,7 +88,7 @@ class Reproduce:
                 raise
             known = isinstance(error, InputError | OSError)
             reason = str(error) if known else "".join(traceback.format_exception(error))
-            log.print(f"{experiment.name}: {reason}", soft_wrap=True, markup=False)
+            log.print(f"{experiment.name}: {reason}", soft_wrap=True)
             return False
 
     def _list(self) -> Table:
@@ -101,7 +101,7 @@ class Reproduce:
 
 
 def _say(message: str) -> None:
-    log_console().print(message, soft_wrap=True, markup=False)
+    log_console().print(message, soft_wrap=True)
 
 
 def _state(experiment: Experiment, scale: Scale, directory: Path) -> str:
@@ -124,8 +124,8 @@ def _show(results: Results, summary: Summary) -> None:
         console.width = 240
     console.print(table)
     for note in summary.notes:
-        console.print(note, soft_wrap=True, markup=False)
+        console.print(note, soft_wrap=True)
     for part in summary.verdict.parts:
-        console.print(f"{SIGNS[part.status]} {part.status}: {part.outcome.clause}", soft_wrap=True, markup=False)
+        console.print(f"{SIGNS[part.status]} {part.status}: {part.outcome.clause}", soft_wrap=True)
     for sentence in (f"verdict: {summary.verdict.status}", f"{results.csv}: {results.seconds:.0f} s of measuring"):
-        console.print(sentence, soft_wrap=True, markup=False)
+        console.print(sentence, soft_wrap=True)

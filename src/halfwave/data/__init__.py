@@ -14,12 +14,13 @@ from halfwave.data.fields import FieldWriter, open_fields
 from halfwave.data.generation import generate
 from halfwave.data.generator import Generator, sample_shapes
 from halfwave.data.given import GivenData, is_given
+from halfwave.data.h5_writing import written_h5
 from halfwave.data.kuramoto_sivashinsky import KuramotoSivashinsky
 from halfwave.data.live import LiveDataset, live_dataset
 from halfwave.data.lofted_body import LoftedBody, full_mesh
 from halfwave.data.navier_stokes import NavierStokes
 from halfwave.data.normalizer import Normalizer, fit_normalizers
-from halfwave.data.opening import open_any, open_dataset, open_point_dataset
+from halfwave.data.opening import carries_checksums, open_any, open_dataset, open_point_dataset
 from halfwave.data.placement import Placement
 from halfwave.data.point_dataset import PointDataset, PointSample, PointSplit
 from halfwave.data.poisson import Poisson
@@ -69,6 +70,7 @@ __all__ = [
     "ahmed_body",
     "build_generator",
     "car_body",
+    "carries_checksums",
     "fit_normalizers",
     "full_mesh",
     "generate",
@@ -85,4 +87,5 @@ __all__ = [
     "resolve_index",
     "sample_shapes",
     "signed_distance",
+    "written_h5",
 ]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import h5py
 import numpy as np
 
+from halfwave.data.h5_reading import H5Reader, require_numeric
+from halfwave.data.refusals import reading
 from halfwave.errors import InputError
 
 
@@ -88,47 +88,6 @@ MAPPED_LIMIT = 16 * 2**20
 around each the kernel maps up to some ten times as many."""
 
 
-class H5Reader:
-    """An HDF5 file opened on first use, anew in each process, so that it survives fork and pickling."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._handle: h5py.File | None = None
-        self._process = -1
-
-    @property
-    def handle(self) -> h5py.File:
-        if self._handle is None or self._process != os.getpid():
-            self._handle = open_h5(self.path)
-            self._process = os.getpid()
-        return self._handle
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_handle": None, "_process": -1}
-
-
-def open_h5(path: Path) -> h5py.File:
-    """Open for reading; InputError in one line when the file is missing, empty, truncated or not HDF5."""
-    require_file(path)
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        reason = "is truncated" if "truncated" in str(error) else "is not a readable HDF5 file"
-        raise InputError(f"{path} {reason}") from error
-
-
-def require_file(path: Path) -> None:
-    """InputError unless `path` is a readable file with something in it."""
-    if not path.exists():
-        raise InputError(f"{path} does not exist")
-    if path.is_dir():
-        raise InputError(f"{path} is a directory; a dataset file is expected")
-    if not os.access(path, os.R_OK):
-        raise InputError(f"{path} cannot be read: permission denied")
-    if path.stat().st_size == 0:
-        raise InputError(f"{path} is empty (0 bytes)")
-
-
 class H5Array:
     """A numeric HDF5 dataset whose first axis counts samples; with `step`, one index of its second axis (time)."""
 
@@ -145,14 +104,8 @@ class H5Array:
 
     def read_piece(self, indices: np.ndarray, part: Part) -> np.ndarray:
         step = () if self.step is None else (self.step,)
-        try:
+        with reading(self.reader.path, self.key):
             return read_rows(self.reader.handle[self.key], indices, (*step, *part))
-        except OSError as error:
-            raise damaged(self.reader.path, self.key) from error
-
-
-def damaged(path: Path, key: str) -> InputError:
-    return InputError(f"{path}: '{key}' cannot be read, the file is damaged")
 
 
 def require_step(step: int, shape: tuple[int, ...], where: str) -> int:
@@ -162,16 +115,6 @@ def require_step(step: int, shape: tuple[int, ...], where: str) -> int:
     if not -shape[1] <= step < shape[1]:
         raise InputError(f"{where} has {shape[1]} time steps; step {step} was asked for")
     return step % shape[1]
-
-
-def require_numeric(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
-    """The dataset `key`; InputError when it is absent, a group, or holds anything but real numbers."""
-    found = file.get(key)
-    if not isinstance(found, h5py.Dataset):
-        raise InputError(f"{path} has no dataset '{key}'; it holds {', '.join(sorted(file)) or 'nothing'}")
-    if found.dtype.kind not in "fiub":
-        raise InputError(f"{path}: '{key}' has type {found.dtype}; real numbers are expected")
-    return found
 
 
 def read_rows(dataset: h5py.Dataset, indices: np.ndarray, rest: tuple[int | slice, ...] = ()) -> np.ndarray:

@@ -7,14 +7,15 @@ from pathlib import Path
 from types import TracebackType
 
 import h5py
-import numpy as np
 from torch import Tensor
 
-from halfwave.data.arrays import H5Reader
+from halfwave.data.h5_reading import H5Reader
+from halfwave.data.h5_writing import written_h5
 from halfwave.data.opening import open_point_dataset
 from halfwave.data.point_dataset import FIELDS, H5Cloud, PointSplit
+from halfwave.data.refusals import reading
 from halfwave.errors import InputError
-from halfwave.files import written_aside
+from halfwave.files import check_regular
 
 _GROUPS = ("", "test")
 _GEOMETRY = {name: tail for name, tail in FIELDS.items() if name != "pressure"}
@@ -26,14 +27,19 @@ def open_clouds(path: str | Path) -> PointSplit:
     In HDF5 the layout is that of `store`; a pressure is not needed and not read.
     """
     path = Path(path)
+    check_regular(path)
     if path.is_dir() or not h5py.is_hdf5(path):
         return open_point_dataset(path).test
-    reader = H5Reader(path)
+    with reading(path):
+        return _find_clouds(H5Reader(path))
+
+
+def _find_clouds(reader: H5Reader) -> PointSplit:
     group = next((group for group in _GROUPS if f"{group}/points" in reader.handle), None)
     if group is None:
         found = "fields on a grid" if any(f"{group}/x" in reader.handle for group in _GROUPS) else "no clouds"
-        raise InputError(f"{path} holds {found}; a dataset 'points' or 'test/points' is expected")
-    return PointSplit(path, group or "points", H5Cloud(reader, group, _GEOMETRY))
+        raise InputError(f"{reader.path} holds {found}; a dataset 'points' or 'test/points' is expected")
+    return PointSplit(reader.path, group or "points", H5Cloud(reader, group, _GEOMETRY))
 
 
 class CloudWriter(AbstractContextManager["CloudWriter"]):
@@ -46,21 +52,14 @@ class CloudWriter(AbstractContextManager["CloudWriter"]):
         self._stack = ExitStack()
 
     def __enter__(self) -> CloudWriter:
-        aside = self._stack.enter_context(written_aside(self.path))
-        self._file = self._stack.enter_context(h5py.File(aside, "w"))
-        self._file.create_dataset("offsets", data=np.zeros(1, np.int64), maxshape=(None,))
-        self._file.create_dataset("points", shape=(0, 3), dtype=np.float32, maxshape=(None, 3))
-        self._file.create_dataset("pressure", shape=(0,), dtype=np.float32, maxshape=(None,))
+        self._writer = self._stack.enter_context(written_h5(self.path))
         return self
 
     def append(self, points: Tensor, pressure: Tensor) -> None:
         """One cloud: points (P, 3) and the pressure (P,) on them."""
-        end = self._file["offsets"][-1] + len(points)
-        for name, rows in (("offsets", np.array([end])), ("points", points), ("pressure", pressure)):
-            values = np.asarray(rows if isinstance(rows, np.ndarray) else rows.detach().cpu().float())
-            stored = self._file[name]
-            stored.resize(len(stored) + len(values), axis=0)
-            stored[-len(values) :] = values
+        self._writer.append_offset("offsets", len(points))
+        for name, rows in (("points", points), ("pressure", pressure)):
+            self._writer.append(name, rows.detach().cpu().float().numpy())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from halfwave.data.arrays import Bounds, PairSource
+from halfwave.data.claims import check_memory
 from halfwave.data.pieces import PieceSource
 from halfwave.data.placement import Placement
 from halfwave.data.windows import Windows
@@ -57,6 +59,7 @@ class Split:
 
     def __getitem__(self, index: Index) -> tuple[Tensor, Tensor]:
         indices, single = resolve_index(index, len(self))
+        self._check_memory(len(indices))
         x_values, y_values = self._source.read(indices)
         x, y = self._checked("x", x_values, indices), self._checked("y", y_values, indices)
         return (x[0], y[0]) if single else (x, y)
@@ -77,6 +80,10 @@ class Split:
     def set_epoch(self, epoch: int) -> None:
         """Begin an epoch: the samples of a file are the same in each, those of a `LiveSplit` are not."""
         return
+
+    def _check_memory(self, count: int) -> None:
+        needed = 4 * count * (math.prod(self._x_shape[1:]) + math.prod(self._y_shape[1:]))
+        check_memory(f"{self.path}: {count} samples of {self.name}", needed)
 
     def _checked(self, which: str, values: np.ndarray, indices: np.ndarray) -> Tensor:
         values = np.ascontiguousarray(values, dtype=np.float32)

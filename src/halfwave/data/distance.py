@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from scipy.spatial import cKDTree
 from torch import Tensor
 
 from halfwave.data.point_dataset import PointSample
@@ -18,6 +17,8 @@ def signed_distance(sample: PointSample, queries: Tensor) -> Tensor:
     """
     if queries.ndim != 2 or queries.shape[1] != 3:
         raise InputError(f"queries have shape {tuple(queries.shape)}; Q x 3 is expected")
+    from scipy.spatial import cKDTree  # here: it takes longer to import than all readers
+
     tree = cKDTree(sample.points.double().numpy())
     distance, nearest = tree.query(queries.double().cpu().numpy())
     nearest_points, normals = sample.points[nearest], sample.normals[nearest]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import h5py
 import numpy as np
 import torch
 from torch import Tensor
 
 from halfwave.data.arrays import PairSource
+from halfwave.data.claims import check_memory
+from halfwave.data.h5_writing import H5Writer, written_h5
 from halfwave.data.opening import open_inputs
 from halfwave.data.readers.common import ReadOptions
 from halfwave.errors import InputError
@@ -30,6 +33,7 @@ class Fields:
 
     def __getitem__(self, part: slice) -> Tensor:
         indices = np.arange(self.shape[0])[part]
+        check_memory(f"{self.path}: {len(indices)} fields", 4 * len(indices) * math.prod(self.shape[1:]))
         values = np.array(self._source.read(indices)[0], dtype=np.float32)
         if not np.isfinite(values).all():
             first = int(indices[np.argmin(np.isfinite(values).reshape(len(values), -1).all(1))])
@@ -57,31 +61,30 @@ class FieldWriter(AbstractContextManager["FieldWriter"]):
         if self.path.suffix not in (".h5", ".hdf5", ".npy"):
             raise InputError(f"cannot write {self.path}: expected a name that ends in .h5, .hdf5 or .npy")
         self._stack = ExitStack()
-        self._batches: list[np.ndarray] = []
-        self._file: h5py.File | None = None
 
     def __enter__(self) -> FieldWriter:
-        self._aside = self._stack.enter_context(written_aside(self.path))
-        if self.path.suffix != ".npy":
-            self._file = self._stack.enter_context(h5py.File(self._aside, "w"))
+        written = _written_npy(self.path) if self.path.suffix == ".npy" else written_h5(self.path)
+        self._target = self._stack.enter_context(written)
         return self
 
     def append(self, fields: Tensor) -> None:
         values = fields.detach().cpu().float().numpy()
-        if self._file is None:
-            self._batches.append(values)
-            return
-        if "y" not in self._file:
-            self._file.create_dataset("y", data=values, maxshape=(None, *values.shape[1:]))
-            return
-        stored = self._file["y"]
-        stored.resize(len(stored) + len(values), axis=0)
-        stored[-len(values) :] = values
+        if isinstance(self._target, H5Writer):
+            self._target.append("y", values)
+        else:
+            self._target.append(values)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._file is None:
-            with open(self._aside, "wb") as file:
-                np.save(file, np.concatenate(self._batches), allow_pickle=False)
         self._stack.__exit__(kind, error, trace)
+
+
+@contextmanager
+def _written_npy(path: Path) -> Iterator[list[np.ndarray]]:
+    """Batches to be filled in, which are then written as one array."""
+    batches: list[np.ndarray] = []
+    with written_aside(path) as aside:
+        yield batches
+        with open(aside, "wb") as file:
+            np.save(file, np.concatenate(batches), allow_pickle=False)

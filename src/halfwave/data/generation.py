@@ -52,25 +52,30 @@ def generate(
     if not force and _is_finished(path, metadata):
         return path
     store = ShardStore(path, identity)
+    before = _content_id(path) if force else None
     if force:
-        path.unlink(missing_ok=True)
         store.discard()
+
+    def finished() -> bool:
+        return _content_id(path) != before and _same_data(read_metadata(path), metadata)
+
     try:
         store.open()
     except InputError:
-        if not _same_data(read_metadata(path), metadata):  # not another run of the same call, which has just finished
+        if not finished():  # not another run of the same call, which has just finished
             raise
         store.discard()
         return path
     tasks = plan_tasks({"train": n_train, "test": n_test}, generator.chunk)
     rank, ranks = _rank()
+    # What a file of an older version may lack, and still be of the same data.
     beside = {"domain": generator.domain.to_dict(), "version": _version()}
     report = _reporter(store, tasks, progress)
     _run(generator, store, tasks[rank::ranks], seed, workers, report)
     if rank == 0:
-        _finish(store, tasks, metadata, beside, report)
+        _finish(store, tasks, {**metadata, **beside}, finished, report)
     else:
-        _wait(lambda: _same_data(read_metadata(path), metadata), report=None)
+        _wait(finished, report=None)
         store.discard()  # this rank may have made the directory anew after rank 0 had finished
     return path
 
@@ -79,16 +84,10 @@ def _finish(
     store: ShardStore,
     tasks: list[Task],
     metadata: dict[str, Any],
-    beside: dict[str, Any],
+    finished: Callable[[], bool],
     report: Callable[[], None],
 ) -> None:
-    """Assemble the file when all samples are there, unless another run of the same call does so first.
-
-    `metadata` tells the data from others; what is `beside` them a file of an older version may lack.
-    """
-
-    def finished() -> bool:
-        return _same_data(read_metadata(store.path), metadata)
+    """Assemble the file when all samples are there, unless another run of the same call does so first."""
 
     def ready() -> bool:
         there = store.directory.is_dir()  # asked before `finished`: a run that finishes drops its shards last
@@ -102,7 +101,7 @@ def _finish(
     _wait(ready, report)
     try:
         if not finished():
-            store.assemble(tasks, {**metadata, **beside})
+            store.assemble(tasks, metadata)
     except (InputError, FileNotFoundError):
         if not finished():  # the other run has not taken the shards away: the error is real
             raise
@@ -128,6 +127,15 @@ def _is_finished(path: Path, metadata: dict[str, Any]) -> bool:
     if _same_data(read_metadata(path), metadata):
         return True
     raise InputError(f"{path} exists and holds something else; choose another file (--out) or force (--force)")
+
+
+def _content_id(path: Path) -> tuple[int, int] | None:
+    """What tells a file from the one that is renamed over it; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _same_data(found: dict[str, Any] | None, wanted: dict[str, Any]) -> bool:

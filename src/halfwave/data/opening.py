@@ -9,10 +9,11 @@ from typing import Any
 
 import h5py
 
-from halfwave.data.arrays import H5Reader, PairSource, Rows, require_file
+from halfwave.data.arrays import PairSource, Rows
 from halfwave.data.dataset import Dataset, Split, check_shapes
 from halfwave.data.generator import SPLITS
 from halfwave.data.given import GivenData
+from halfwave.data.h5_reading import H5Reader, is_guarded
 from halfwave.data.placement import Placement, place
 from halfwave.data.point_dataset import PointDataset, PointSplit, Thinned, read_h5_clouds
 from halfwave.data.readers.common import PAIR_NAMES, Found, ReadOptions
@@ -25,10 +26,11 @@ from halfwave.data.readers.pdebench import is_pdebench, read_pdebench
 from halfwave.data.readers.plain_h5 import is_matlab, read_plain_h5
 from halfwave.data.readers.the_well import find_folders, is_the_well, read_the_well, read_the_well_directory
 from halfwave.data.readers.torch_file import read_torch
+from halfwave.data.refusals import reading, require_file
 from halfwave.data.resampling import Resampled
 from halfwave.data.trajectories import StatePairs
 from halfwave.data.windows import windows_of
-from halfwave.errors import InputError
+from halfwave.errors import InputError, described
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _ZIP = b"PK\x03\x04"
@@ -75,6 +77,8 @@ def open_inputs(path: str | Path, options: ReadOptions = _DEFAULTS) -> tuple[Pai
 
 def open_any(path: Data, options: ReadOptions = _DEFAULTS) -> Dataset | PointDataset:
     """Open a dataset of either kind."""
+    if not isinstance(path, str | Path | GivenData):
+        raise InputError(f"data is {described(path)}; a path is expected")
     given = path if isinstance(path, GivenData) else None
     path = Path("<given>") if given is not None else Path(path)  # type: ignore[arg-type]
     found = _find(path, options) if given is None else _in_time(given.find(options), path, options)
@@ -93,6 +97,18 @@ def open_any(path: Data, options: ReadOptions = _DEFAULTS) -> Dataset | PointDat
     return Dataset(path, metadata, placement, train, test)
 
 
+def carries_checksums(path: str | Path) -> bool:
+    """Whether damage to the numbers of a file is found when they are read: in our HDF5 files (not those of before
+    checksums), `.npz` and `.pt`; other formats have none.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return False
+    with reading(path):
+        require_file(path)
+        return is_guarded(path) if h5py.is_hdf5(path) else zipfile.is_zipfile(path)
+
+
 def _find(path: Path, options: ReadOptions) -> Found | PointDataset:
     found = _recognise(path, options)
     return found if isinstance(found, PointDataset) else _in_time(found, path, options)
@@ -109,8 +125,11 @@ def _in_time(found: Found, path: Path, options: ReadOptions) -> Found:
 
 
 def _recognise(path: Path, options: ReadOptions) -> Found | PointDataset:
-    if path.is_dir():
-        return _find_in_directory(path, options)
+    with reading(path):
+        return _find_in_directory(path, options) if path.is_dir() else _find_in_file(path, options)
+
+
+def _find_in_file(path: Path, options: ReadOptions) -> Found | PointDataset:
     require_file(path)
     with open(path, "rb") as file:
         start = file.read(1024)
@@ -165,11 +184,8 @@ def _find_in_h5(reader: H5Reader, options: ReadOptions) -> Found | PointDataset:
 
 
 def _is_torch_archive(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return any(name.endswith("data.pkl") for name in archive.namelist())
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{path} is truncated or damaged") from error
+    with zipfile.ZipFile(path) as archive:
+        return any(name.endswith("data.pkl") for name in archive.namelist())
 
 
 def _complete(found: Found, path: Path, options: ReadOptions) -> tuple[dict[str, PairSource], dict[str, Any]]:

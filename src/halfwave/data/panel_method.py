@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from scipy.spatial import cKDTree
 from torch import Tensor
 
 from halfwave.data.surfaces import TriangleMesh
@@ -99,6 +98,8 @@ def _centroid_velocity(offset: list[Tensor], weight: Tensor) -> list[Tensor]:
 def _near_pairs(mesh: TriangleMesh, targets: np.ndarray) -> tuple[Tensor, Tensor]:
     """(targets, triangles) that are close to each other, each pair once."""
     diameters = np.linalg.norm(mesh.corners - np.roll(mesh.corners, 1, axis=1), axis=2).max(axis=1)
+    from scipy.spatial import cKDTree  # here: it takes longer to import than all readers
+
     tree = cKDTree(targets)
     found = tree.query_ball_point(mesh.centroids, _NEAR_DIAMETERS * diameters)
     columns = np.repeat(np.arange(len(found)), [len(near) for near in found])

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import h5py
 import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data.arrays import H5Reader, require_numeric
 from halfwave.data.generator import SPLITS
+from halfwave.data.h5_reading import H5Reader, require_numeric
 from halfwave.data.placement import Placement
+from halfwave.data.refusals import reading
 from halfwave.domains import Cloud, Domain
 from halfwave.errors import InputError
 
@@ -140,7 +142,8 @@ class H5Cloud:
     def __init__(self, reader: H5Reader, split: str, fields: Mapping[str, tuple[int, ...]] = FIELDS) -> None:
         self.reader, self.split, self.fields = reader, split, fields
         shapes = {name: self._shape(name) for name in (*fields, "parameters", "offsets")}
-        self.offsets = reader.handle[f"{split}/offsets"][:]
+        with reading(reader.path, f"{split}/offsets"):
+            self.offsets = _whole_numbers(reader.handle[f"{split}/offsets"], f"{reader.path}: {split}")
         self._check(shapes)
 
     def _shape(self, name: str) -> tuple[int, ...]:
@@ -169,11 +172,19 @@ class H5Cloud:
     def read(self, index: int) -> dict[str, np.ndarray]:
         group = self.reader.handle[self.split or "/"]
         rows = slice(self.offsets[index], self.offsets[index + 1])
-        try:
+        with reading(self.reader.path, self.split):
             arrays = {name: group[name][rows] for name in self.fields}
             return {**arrays, "parameters": group["parameters"][index]}
-        except OSError as error:
-            raise InputError(f"{self.reader.path}: {self.split} cannot be read, the file is damaged") from error
+
+
+def _whole_numbers(dataset: h5py.Dataset, where: str) -> np.ndarray:
+    """Offsets as int64: of unsigned numbers that go down every difference would be a large one up."""
+    if dataset.dtype.kind not in "iu":
+        raise InputError(f"{where}/offsets has type {dataset.dtype}; whole numbers are expected")
+    values = dataset[:]
+    if values.size and values.max() > np.iinfo(np.int64).max:
+        raise InputError(f"{where}/offsets has {values.max()}, which is no number of points")
+    return values.astype(np.int64)
 
 
 def read_h5_clouds(reader: H5Reader, metadata: dict[str, Any]) -> PointDataset:

@@ -2,6 +2,7 @@
 
 A shard is an `.npz` of a few finished samples, written aside and renamed, so a kill at any moment leaves whole shards
 only; an HDF5 file killed in mid-write may be lost. Its name says which samples it holds, so none is lost or doubled.
+The archive's CRC is checked when a shard is read, the checksums of `h5_writing` when the finished file is.
 
 Layouts of the finished file (root attribute `metadata`: JSON):
 
@@ -18,7 +19,6 @@ import hashlib
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ import h5py
 import numpy as np
 
 from halfwave.data.generator import SPLITS, Arrays
+from halfwave.data.h5_writing import H5Writer, written_h5
 from halfwave.errors import InputError
 from halfwave.files import PARTIAL, make_directory, read_json, write_json, written_aside
 
@@ -113,18 +114,18 @@ class ShardStore:
                 names = [key[:-2] for key in shard.files if key.endswith(".0")]
                 for i in range(len(task)):
                     yield {name: shard[f"{name}.{i}"] for name in names}
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except Exception as error:  # NumPy and zipfile report damage in many ways
             self.shard(task).unlink(missing_ok=True)
             raise InputError(f"{self.shard(task)} was damaged and is removed; run again to make it anew") from error
 
     def assemble(self, tasks: list[Task], metadata: dict[str, Any]) -> None:
         """Write the HDF5 file from all the shards, rename it into place, and drop the shards."""
         whole = self.directory / "whole.h5"  # in here, so that a kill leaves no debris beside the target
-        with _explained(self.path), written_aside(whole) as aside, h5py.File(aside, "w") as file:
-            file.attrs["metadata"] = json.dumps(metadata)
+        with _explained(self.path), written_h5(whole) as writer:
+            writer.describe(metadata)
             for split in SPLITS:
                 samples = (sample for task in tasks if task.split == split for sample in self.read(task))
-                _write_split(file.create_group(split), samples, metadata[f"n_{split}"])
+                _write_split(writer, split, samples, metadata[f"n_{split}"])
         os.replace(whole, self.path)
         self.discard()
 
@@ -140,45 +141,41 @@ def _explained(path: Path) -> Iterator[None]:
     """A full disk is bad luck, not a defect: one line that says so."""
     try:
         yield
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; finished samples are kept") from error
+    except InputError as error:
+        said, _, reason = str(error).rpartition(": ")
+        if not said.startswith("cannot write") or _was_taken_away(error):
+            raise
+        raise InputError(f"cannot write {path}: {reason}; finished samples are kept") from error
 
 
-def _write_split(group: h5py.Group, samples: Iterator[Arrays], count: int) -> None:
+def _write_split(writer: H5Writer, split: str, samples: Iterator[Arrays], count: int) -> None:
     for i, sample in enumerate(samples):
         if "points" in sample:
-            _append_cloud(group, sample)
+            _append_cloud(writer, split, sample)
         else:
-            _put_grid(group, sample, i, count)
+            _put_grid(writer, split, sample, i, count)
 
 
-def _put_grid(group: h5py.Group, sample: Arrays, i: int, count: int) -> None:
+def _put_grid(writer: H5Writer, split: str, sample: Arrays, i: int, count: int) -> None:
     for name, array in sample.items():
         if i == 0:
-            group.create_dataset(name, shape=(count, *array.shape), dtype=array.dtype)
-        group[name][i] = array
+            writer.create(f"{split}/{name}", (count, *array.shape), array.dtype)
+        writer.fill(f"{split}/{name}", i, array)
 
 
-def _append_cloud(group: h5py.Group, sample: Arrays) -> None:
-    _append(group, "offsets", np.zeros(1, dtype=np.int64), only_first=True)
-    _append(group, "offsets", group["offsets"][-1:] + len(sample["points"]))
+def _append_cloud(writer: H5Writer, split: str, sample: Arrays) -> None:
+    writer.append_offset(f"{split}/offsets", len(sample["points"]))
     for name, array in sample.items():
-        _append(group, name, array[None] if name in PER_SAMPLE else array)
-
-
-def _append(group: h5py.Group, name: str, rows: np.ndarray, only_first: bool = False) -> None:
-    if name not in group:
-        group.create_dataset(name, data=rows, maxshape=(None, *rows.shape[1:]))
-    elif not only_first:
-        group[name].resize(len(group[name]) + len(rows), axis=0)
-        group[name][-len(rows) :] = rows
+        writer.append(f"{split}/{name}", array[None] if name in PER_SAMPLE else array)
 
 
 def read_metadata(path: Path) -> dict[str, Any] | None:
     """The metadata of a finished file, or None when there is no such file or it is not one of ours."""
+    if not path.is_file():
+        return None
     try:
         with h5py.File(path, "r") as file:
             metadata = json.loads(file.attrs["metadata"])
-    except (OSError, KeyError, ValueError, TypeError):
+    except Exception:  # whatever HDF5 makes of a damaged file
         return None
     return metadata if isinstance(metadata, dict) else None

@@ -7,7 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from halfwave.data.arrays import H5Reader, LazyArray, damaged, require_numeric
+from halfwave.data.arrays import LazyArray
+from halfwave.data.h5_reading import H5Reader, require_numeric
+from halfwave.data.refusals import reading
 from halfwave.errors import InputError
 
 
@@ -37,10 +39,8 @@ class H5States:
         self.shape = stored if components is None else (*stored[:2], *_channels_first(stored[2:], components))
 
     def read(self, index: int, steps: slice) -> np.ndarray:
-        try:
+        with reading(self.reader.path, self.key):
             values = self.reader.handle[self.key][index, steps]
-        except OSError as error:
-            raise damaged(self.reader.path, self.key) from error
         if self.components is None:
             return values
         cut = values.ndim - self.components

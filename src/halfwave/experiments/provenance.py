@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[1]
-_SHOWING = ("halfwave.report", "halfwave.display", "halfwave.commands", "halfwave.tables", "halfwave.cli")
+_SHOWING = tuple(
+    f"halfwave.{room}" for room in ("experiments.provenance", "report", "display", "commands", "tables", "cli")
+)
 _BY_DEFINITION = "halfwave.experiments."
 Definition = tuple[str, str | None]
 """A module, and a name at its top level; None for all of the module."""
@@ -58,14 +60,14 @@ def reached(roots: Iterable[Definition]) -> set[Definition]:
     return found | others
 
 
-def _next(module: str, name: str | None) -> Iterator[Definition]:
+@lru_cache(maxsize=4096)  # experiments lead to the same places
+def _next(module: str, name: str | None) -> tuple[Definition, ...]:
     source = _module(module)
-    nodes = [source.tree] if name is None else [source.defined[name]]
-    used = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
-    for imported in source.imported if name is None else used & source.imported.keys():
-        yield from _resolve(*source.imported[imported])
-    if name is not None:
-        yield from ((module, other) for other in used & source.defined.keys())
+    if name is None:
+        return tuple(found for imported in source.imported.values() for found in _resolve(*imported))
+    used = {node.id for node in ast.walk(source.defined[name]) if isinstance(node, ast.Name)}
+    led = [found for imported in used & source.imported.keys() for found in _resolve(*source.imported[imported])]
+    return (*led, *((module, other) for other in used & source.defined.keys()))
 
 
 def _resolve(module: str, name: str | None) -> Iterator[Definition]:
@@ -87,6 +89,7 @@ def _is_ours(module: str) -> bool:
     return (module == "halfwave" or module.startswith("halfwave.")) and not shown and _path(module) is not None
 
 
+@lru_cache(maxsize=4096)
 def _path(module: str) -> Path | None:
     base = _ROOT.joinpath(*module.split(".")[1:])
     return next((p for p in (base.with_suffix(".py"), base / "__init__.py") if p.exists()), None)

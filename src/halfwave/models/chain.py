@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from halfwave.models.nonlinearity import NONLINEARITIES
-from halfwave.numerics import Arithmetic, nominal
+from halfwave.numerics import Arithmetic, compiling, nominal
 
 
 class Workspace:
@@ -134,6 +134,8 @@ class Run:
         return self._view("column", parameter, 1, lambda w: w.unsqueeze(1))
 
     def _view(self, kind: str, parameter: int, count: int, make: Callable[[Tensor], Tensor]) -> Tensor:
+        if compiling():
+            return make(self.parameters[parameter])  # a key with the batch in it would tie the program to one batch
         # Made once, not in every slice: a view takes microseconds, and there are hundreds of slices with ten each.
         key = (kind, parameter, nominal(count))
         found = self._views.get(key)

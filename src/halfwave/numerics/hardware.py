@@ -10,6 +10,7 @@ No other module asks a CPU anything (of GPUs torch.cuda is asked where one is us
   run, `on_threads(1)`, so that their numbers do not depend on it).
 - `narrows_fp32` (may fp32 be multiplied in less?): whether a bound of fp32 is one (`numerics.accumulators`).
 - `core_count`, `memory_bytes`: how many processes make data; the memory that `halfwave plan` plans for.
+- `free_memory_bytes`: how much of a file is read at once.
 - `kind_of`, `default_half` (which device?): slices or one piece, native products, the half format that nobody named.
 
 Storing a narrow format always saves memory. Multiplying in it only saves time where the device has the
@@ -24,9 +25,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
+from pathlib import Path
 
 import torch
 
@@ -143,6 +145,40 @@ def core_count() -> int:
 def memory_bytes() -> int:
     """Main memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def free_memory_bytes() -> int:
+    """What this process may still take: of the machine's memory, of its control group's, of its own limits."""
+    free = [memory_bytes(), *_machine_free(), *_group_free(), *_process_free()]
+    return max(0, min(free))
+
+
+def _machine_free() -> Iterator[int]:
+    with suppress(OSError, ValueError), open("/proc/meminfo", encoding="ascii") as file:
+        yield from (1024 * int(line.split()[1]) for line in file if line.startswith("MemAvailable:"))
+
+
+def _group_free() -> Iterator[int]:
+    """Of a container, whose files say what is there to it."""
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        with suppress(OSError, ValueError):
+            most, now = (int(Path("/sys/fs/cgroup", name).read_text()) for name in (limit, used))
+            yield most - now
+
+
+def _process_free() -> Iterator[int]:
+    """Of `ulimit -v` and `ulimit -d`: what is left beside the pages that are taken."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource  # not on every system
+
+        pages = Path("/proc/self/statm").read_text().split()
+        for kind, taken in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+            most = resource.getrlimit(kind)[0]
+            if most != resource.RLIM_INFINITY:
+                yield most - resource.getpagesize() * int(taken)
 
 
 def describe_cpu() -> str:

@@ -6,6 +6,7 @@ rounding to a multiple of 2^e, and known number by number. 32 bits are the fp32 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -44,7 +45,7 @@ class RowIntegers:
     def unpack(self) -> Tensor:
         """The fp32 tensor that is stored."""
         rows = len(self.widths)
-        matrix = torch.zeros(rows, int(np.prod(self.shape)) // rows)
+        matrix = torch.zeros(rows, math.prod(self.shape) // rows)
         for width, data in self.data.items():
             chosen = (self.widths == width).nonzero().flatten()
             shape = (len(chosen), matrix.shape[1])
@@ -67,7 +68,7 @@ class RowIntegers:
             widths, exponents = tensors["widths"], tensors["exponents"]
         except KeyError as error:
             raise InputError(f"packed weights without {error.args[0]!r}") from None
-        columns = int(np.prod(shape)) // max(1, len(widths))
+        columns = math.prod(shape) // max(1, len(widths))
         for width in set(widths.tolist()) | set(data):
             numbers = int((widths == width).sum()) * columns
             expected = numbers if width == 32 else -(-numbers * width // 8)

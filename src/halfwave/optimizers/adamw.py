@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
-from torch.distributed.tensor import zeros as distributed_zeros
 from torch.optim import Optimizer
 
 from halfwave.numerics import kind_of, round_stochastically
 from halfwave.spectral import holds_pairs, mark_pairs, slices
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 STATES = ("fp32", "bf16")
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -232,10 +233,10 @@ def _operands(number: int, p: Tensor, moments: list[Tensor]) -> _Operands:
     assert p.grad is not None
     pairs = holds_pairs(p)
     tensors = [p.detach(), p.grad, *moments]
-    if isinstance(p, DTensor) and not (pairs and _cut_through_pairs(p)):
+    if is_sharded(p) and not (pairs and _cut_through_pairs(p)):
         tensors = [_local(t) for t in tensors]
     own, grad, m, v = tensors
-    if all(t.is_contiguous() for t in tensors) and not isinstance(own, DTensor):
+    if all(t.is_contiguous() for t in tensors) and not is_sharded(own):
         shape = (-1, 2, own.shape[-1]) if pairs else (-1, 1)
         return _Operands(number, own.view(shape), grad.view(shape), m.view(shape), v.view(-1, *shape[2:]))
     # In one piece, whatever the strides; shards that cut pairs in two are torch's business.
@@ -243,8 +244,13 @@ def _operands(number: int, p: Tensor, moments: list[Tensor]) -> _Operands:
     return _Operands(number, own, grad, m, v.unsqueeze(0))
 
 
+def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
+    """Whether this is a DTensor; its module takes as long to import as torch, and who has one has it."""
+    return hasattr(tensor, "placements")
+
+
 def _local(tensor: Tensor) -> Tensor:
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return tensor.to_local() if is_sharded(tensor) else tensor
 
 
 def _cut_through_pairs(p: DTensor) -> bool:
@@ -255,29 +261,20 @@ def _squares_like(p: Tensor, dtype: torch.dtype) -> Tensor:
     """Zeros for the second moment: one for each complex number, in the shards of the parameter."""
     if not holds_pairs(p):
         return torch.zeros_like(p, dtype=dtype, memory_format=torch.preserve_format)
-    if not isinstance(p, DTensor):
+    if not is_sharded(p):
         return torch.zeros((*p.shape[:-2], p.shape[-1]), dtype=dtype, device=p.device)
-    shape = (*p.shape[:-2], p.shape[-1])
-    return distributed_zeros(shape, dtype=dtype, device_mesh=p.device_mesh, placements=_moment_placements(p))
+    from halfwave.optimizers.shards import sharded_squares
+
+    return sharded_squares(p, dtype)
 
 
 def distribute_moment(p: Tensor, moment: Tensor) -> Tensor:
     """A whole moment of `p`, first or second, in the shards of `p` and on its device."""
-    if not isinstance(p, DTensor) or not moment.ndim:
+    if not is_sharded(p) or not moment.ndim:
         return moment
-    placements = p.placements if moment.shape == p.shape else _moment_placements(p)
-    return distribute_tensor(moment.to(p.device), p.device_mesh, placements)
+    from halfwave.optimizers.shards import shard_moment
 
-
-def _moment_placements(p: DTensor) -> list[Placement]:
-    """Those of the parameter without its pair axis; a shard that cuts pairs in two leaves them whole."""
-    found: list[Placement] = []
-    for placement in p.placements:
-        if not isinstance(placement, Shard) or placement.dim < p.ndim - 2:
-            found.append(placement)
-        else:
-            found.append(Replicate() if placement.dim == p.ndim - 2 else Shard(placement.dim - 1))
-    return found
+    return shard_moment(p, moment)
 
 
 def _check(lr: float, betas: tuple[float, float], eps: float, weight_decay: float, state: str) -> None:

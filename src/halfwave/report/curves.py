@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from halfwave.errors import drawable
 from halfwave.files import read_csv, written_aside
 
 _LINES = (("train_loss", "train loss", "0.4"), ("test_l2", "test L2", "C0"), ("test_h1", "test H1", "C3"))
@@ -24,7 +25,7 @@ def draw_curves(run_dir: str | Path) -> Path:
         points = [(row["epoch"], row[column]) for row in rows if row[column] is not None]
         axes.plot([e for e, _ in points], [v for _, v in points], label=label, color=color, marker=".", markersize=4)
     _draw_policies(axes, rows)
-    axes.set(xlabel="epoch", ylabel="relative error", yscale="log", title=Path(run_dir).name)
+    axes.set(xlabel="epoch", ylabel="relative error", yscale="log", title=drawable(Path(run_dir).name))
     axes.legend()
     path = Path(run_dir) / "curves.png"
     with written_aside(path) as aside:

@@ -14,6 +14,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
+from halfwave.errors import drawable
 from halfwave.files import written_aside
 
 _COLOURS = "RdBu_r"
@@ -45,10 +46,10 @@ class FieldPictures:
             for row, names in enumerate(rows, start=sample * len(rows)):
                 for ax, name in zip(axes[row], names, strict=False):
                     _draw_field(figure, ax, next(fields), self.is_map)
-                    ax.set_title(name, fontsize=10)
+                    ax.set_title(drawable(name), fontsize=10)
                 for ax in axes[row, len(names) :]:
                     ax.set_axis_off()
-        figure.suptitle(self.title, fontsize=11)
+        figure.suptitle(drawable(self.title), fontsize=11)
         return figure
 
 
@@ -75,7 +76,7 @@ class BodyPictures:
                 ax.text2D(0.5, 0.93, f"from the {name}", transform=ax.transAxes, ha="center", fontsize=9)
             bar = figure.add_axes((0.895, bottom + 0.15 * share, 0.015, 0.7 * share))
             figure.colorbar(ScalarMappable(norm, _COLOURS), cax=bar, extend="min", label="pressure (Pa)")
-        figure.suptitle(self.title, fontsize=11)
+        figure.suptitle(drawable(self.title), fontsize=11)
         return figure
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from halfwave.errors import drawable
 from halfwave.files import read_json, written_aside
 
 # Okabe and Ito's colours, told apart by every kind of colour vision.
@@ -26,11 +27,11 @@ def draw_profile(source: str | Path, target: str | Path) -> None:
     _modules(panels["modules"], result["modules"][: 2 * _LARGEST])
     _memory(panels["memory"], result["memory"])
     grid = "x".join(map(str, result["grid"]))
-    figure.suptitle(
+    title = (
         f"{result['recipe']}: one training step of {result['model']}, {grid}, batch {result['batch']}, "
-        f"{result['policy']['name']} ({result['policy']['contraction']}), {result['device']}",
-        fontsize=11,
+        f"{result['policy']['name']} ({result['policy']['contraction']}), {result['device']}"
     )
+    figure.suptitle(drawable(title), fontsize=11)
     with written_aside(target) as aside:
         figure.savefig(aside, format="png", dpi=120)
 

@@ -12,7 +12,7 @@ from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from halfwave.errors import InputError
+from halfwave.errors import InputError, drawable
 from halfwave.files import read_json, written_aside
 
 _FRAMES = 80
@@ -40,7 +40,7 @@ def draw_rollout(folder: Path, target: Path) -> Path:
     for axes, panel in zip(upper.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         panel(axes)
     _draw_states(lower, truth, prediction, result["interval"])
-    figure.suptitle(result["title"], fontsize=11)
+    figure.suptitle(drawable(result["title"]), fontsize=11)
     with written_aside(target) as aside:
         figure.savefig(aside, format="png", dpi=110)
     return target

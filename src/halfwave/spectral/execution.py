@@ -19,7 +19,8 @@ from torch.utils.checkpoint import checkpoint
 from halfwave.numerics import Arithmetic, Gradients, Operands, compiling, nominal, portable, run_kernel
 from halfwave.spectral import pairs
 from halfwave.spectral.plan import SIGN_AXIS, ContractionPlan, ContractionStep
-from halfwave.spectral.streaming import windows
+from halfwave.spectral.rank_stream import contract_ranks, differentiate_ranks
+from halfwave.spectral.streaming import cut, windows
 
 Formats = tuple[Arithmetic, Arithmetic]
 
@@ -70,41 +71,46 @@ class _Streamed:
 
     def forward(self, *operands: Tensor) -> Tensor:
         plan, formats, order = self.plan, self.formats, self.plan.order
-        constants = _constants(plan, formats, {n: operands[n] for n in order.fixed_operands}, operands[0])
         shape = [dict(plan.sizes)[i] for i in plan.output]
         shape.insert(len(shape) + 1 + self.pair_axis, 2)
         out = operands[0].new_empty(shape)
         view = out.movedim(self.pair_axis, -2)
+        if plan.rank_sum is not None:
+            contract_ranks(plan, formats, operands, view)
+            return out
+        constants = _constants(plan, formats, {n: operands[n] for n in order.fixed_operands}, operands[0])
         for window in windows(plan.slices, dict(plan.sizes)):
-            parts = {n: _cut(operands[n], plan.inputs[n], window) for n in order.sliced_operands}
-            _cut(view, plan.output, window).copy_(_slice(plan, formats, parts, constants))
+            parts = {n: cut(operands[n], plan.inputs[n], window) for n in order.sliced_operands}
+            cut(view, plan.output, window).copy_(_slice(plan, formats, parts, constants))
         return out
 
     def backward(self, operands: Operands, needs: Sequence[bool], grad: Tensor) -> Gradients:
         plan, formats, order = self.plan, self.formats, self.plan.order
         grad = grad.movedim(self.pair_axis, -2)
+        if plan.rank_sum is not None:
+            return differentiate_ranks(plan, formats, operands, needs, grad)
         with torch.enable_grad():
             fixed = {n: operands[n].detach().requires_grad_(needs[n]) for n in order.fixed_operands}
             constants = _constants(plan, formats, fixed, operands[0])
         leaves = {key: c.detach().requires_grad_(c.requires_grad) for key, c in constants.items()}
         # Sums over slices in fp32: a half-precision running sum would stagnate.
         sums: dict[int, Tensor | None] = {key: None for key, c in leaves.items() if c.requires_grad}
-        cut = {index for index, _ in plan.slices}
-        own = {n: cut <= set(plan.inputs[n]) for n in order.sliced_operands}
+        sliced = {index for index, _ in plan.slices}
+        own = {n: sliced <= set(plan.inputs[n]) for n in order.sliced_operands}
         grads = {n: _new_gradient(operands[n], own[n]) for n in order.sliced_operands if needs[n]}
         for window in windows(plan.slices, dict(plan.sizes)):
             with torch.enable_grad():
                 parts = {
-                    n: _cut(operands[n], plan.inputs[n], window).detach().requires_grad_(needs[n])
+                    n: cut(operands[n], plan.inputs[n], window).detach().requires_grad_(needs[n])
                     for n in order.sliced_operands
                 }
                 out = _slice(plan, formats, parts, leaves)
             wanted = [leaves[key] for key in sums] + [parts[n] for n in grads]
-            found = iter(torch.autograd.grad(out, wanted, formats[0].load(_cut(grad, plan.output, window))))
+            found = iter(torch.autograd.grad(out, wanted, formats[0].load(cut(grad, plan.output, window))))
             for key, total in sums.items():
                 sums[key] = _wide(next(found)) if total is None else total.add_(next(found))
             for n, gradient in grads.items():
-                part = _cut(gradient, plan.inputs[n], window)
+                part = cut(gradient, plan.inputs[n], window)
                 part.copy_(next(found)) if own[n] else part.add_(next(found))
         totals = {key: total for key, total in sums.items() if total is not None}
         grads |= _through_constants(constants, totals, {n: t for n, t in fixed.items() if needs[n]})
@@ -208,11 +214,6 @@ def _signs(n_operands: int, like: Tensor, formats: Formats) -> Tensor:
         power = sum(parts) % 4
         signs[(*parts, power % 2)] = -1.0 if power >= 2 else 1.0
     return signs.to(like.device)
-
-
-def _cut(tensor: Tensor, indices: str, window: dict[str, slice]) -> Tensor:
-    """The part of a pair tensor that belongs to a window."""
-    return tensor[tuple(window.get(i, slice(None)) for i in pairs.with_pair(indices))] if window else tensor
 
 
 def _new_gradient(tensor: Tensor, own: bool) -> Tensor:

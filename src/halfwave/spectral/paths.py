@@ -109,6 +109,35 @@ def candidate_paths(inputs: Sequence[str], output: str, sizes: Mapping[str, int]
     return [path for path in found if all(len(pair) == 2 for pair in path)]
 
 
+def data_path(inputs: Sequence[str], output: str) -> Path:
+    """The data meet all that has their last index, then what has the others alone, then the rest."""
+    last, rows = inputs[0][-1], set(inputs[0][:-1])
+    made = set(output) - rows
+    weights = range(1, len(inputs))
+    first = [n for n in weights if last in inputs[n]]
+    second = [n for n in weights if n not in first and rows & set(inputs[n]) and not made & set(inputs[n])]
+    third = [n for n in weights if n not in (*first, *second)]
+    live = [(n,) for n in range(len(inputs))]
+    path: Path = []
+    groups = [group for group in (first, second, third) if group]
+    for group in groups:
+        for n in range(1, len(group)):
+            _join(live, path, tuple(group[:n]), (group[n],))
+    data: tuple[int, ...] = (0,)
+    for group in groups:
+        data = _join(live, path, data, tuple(group))
+    return path
+
+
+def _join(live: list[tuple[int, ...]], path: Path, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """One more step of a path, between the tensors made from the operands `a` and `b`."""
+    i, j = sorted((live.index(a), live.index(b)))
+    path.append((i, j))
+    del live[j], live[i]
+    live.append((*a, *b))
+    return live[-1]
+
+
 def merge(tensors: list[Indices], pair: tuple[int, int], output: Indices) -> list[Indices]:
     """The tensors after one step: the pair taken out, its result at the end (opt_einsum's convention)."""
     rest = [t for k, t in enumerate(tensors) if k not in pair]

@@ -20,8 +20,9 @@ from typing import Literal
 
 from halfwave.numerics import get_format
 from halfwave.spectral.pairs import PAIR, product_order, with_pair
-from halfwave.spectral.paths import Path, candidate_paths, size_of
+from halfwave.spectral.paths import Path, candidate_paths, data_path, size_of
 from halfwave.spectral.plan_text import describe
+from halfwave.spectral.rank_sum import RankSum, choose_tiles, find_rank_sum
 from halfwave.spectral.streaming import Slices, StreamOrder, choose_slices, stream_order
 
 Objective = Literal["memory", "flops"]
@@ -32,6 +33,8 @@ StepKind = Literal["product", "scale", "complex", "real"]
 
 LOW_DIMENSION = 3
 SIGN_AXIS = "Z"
+# Intermediates that never leave the cache are worth some operations.
+_HARDLY_MORE = 1.25
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class ContractionPlan:
 
     Elements and bytes count complex numbers as pairs in `format`.
     `peak_bytes` is the largest sum of operands, result and live intermediates; with slices, those of one slice.
+    Where the steps are a `rank_sum` they run as one, in tiles: `slices` along the rows, and along the rank at last.
     """
 
     equation: str
@@ -84,6 +88,7 @@ class ContractionPlan:
     output: str = field(repr=False)
     sizes: tuple[tuple[str, int], ...] = field(repr=False)
     order: StreamOrder = field(repr=False, compare=False)
+    rank_sum: RankSum | None = field(default=None, repr=False, compare=False)
 
     @property
     def flops(self) -> int:
@@ -148,7 +153,14 @@ def _plan(
     inputs, output = _parse(equation)
     sizes = _sizes(inputs, shapes)
     best = _best_steps(inputs, output, sizes, objective, complex_mode)
-    slices = choose_slices(best, inputs, output, sizes, memory_limit, slice_bytes, itemsize)
+    rank_sum = None
+    # Other goals, options and limits are promises about each step of its own.
+    if slice_bytes is not None and memory_limit is None and (objective, complex_mode) == ("flops", "C"):
+        best, rank_sum = _fused(best, inputs, output, sizes)
+        slices = () if rank_sum is None else choose_tiles(rank_sum, sizes, slice_bytes)
+    if rank_sum is None:
+        slices = choose_slices(best, inputs, output, sizes, memory_limit, slice_bytes, itemsize)
+    order = stream_order(best, inputs, slices if rank_sum is None else ())
     peak = _peak_elements(best, inputs, output, sizes, slices) * itemsize
     return ContractionPlan(
         equation=equation,
@@ -163,7 +175,8 @@ def _plan(
         inputs=inputs,
         output=output,
         sizes=tuple(sizes.items()),
-        order=stream_order(best, inputs, slices),
+        order=order,
+        rank_sum=rank_sum,
     )
 
 
@@ -185,6 +198,20 @@ def _best_steps(
         return (peak, flops) if objective == "memory" else (flops, peak)
 
     return min(plans, key=cost)
+
+
+def _fused(
+    best: tuple[ContractionStep, ...], inputs: tuple[str, ...], output: str, sizes: dict[str, int]
+) -> tuple[tuple[ContractionStep, ...], RankSum | None]:
+    """The steps of a sum over ranks that runs as one, where they take hardly more operations than the best do.
+
+    (They do where a large batch pays for dense weights; opt_einsum's search does not always find them.)
+    """
+    steps = _steps(data_path(inputs, output), inputs, output, sizes, "C")
+    found = find_rank_sum(steps, inputs, output)
+    if found is None or sum(step.flops for step in steps) > _HARDLY_MORE * sum(step.flops for step in best):
+        return best, None
+    return steps, found
 
 
 def _real_equation(

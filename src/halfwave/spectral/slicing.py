@@ -17,8 +17,11 @@ SLICE_BYTES = 4 << 20
 
 def slices(length: int, bytes_per_item: int, device: torch.device, budget: int = SLICE_BYTES) -> Iterator[slice]:
     """Split range(length) into slices of at most `budget` bytes (at least one item) on a CPU, else one slice."""
+    if compiling():
+        yield slice(0, length)  # no loop: the length may be a symbol
+        return
     step = length
-    if kind_of(device) == "cpu" and not compiling():
+    if kind_of(device) == "cpu":
         step = max(1, budget // max(1, bytes_per_item))
     for start in range(0, length, max(1, step)):
         yield slice(start, min(start + step, length))

@@ -12,6 +12,9 @@ from itertools import product
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
+from halfwave.spectral.pairs import with_pair
 from halfwave.spectral.paths import size_of
 
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 # (index, length of a slice along it), outermost first.
 Slices = tuple[tuple[str, int], ...]
+# What one slice has of each index that is cut.
+Window = dict[str, slice]
 
 # What a slice takes in the backward pass, in units of what its steps read and write in the forward pass: the tensors
 # that autograd keeps, their gradients, and a copy of one of each on the way, with a margin.
@@ -69,14 +74,19 @@ def stream_order(steps: tuple[ContractionStep, ...], inputs: tuple[str, ...], sl
     )
 
 
-def windows(slices: Slices, sizes: Mapping[str, int]) -> Iterator[dict[str, slice]]:
+def windows(slices: Slices, sizes: Mapping[str, int]) -> Iterator[Window]:
     """The slices one after the other, as {index: slice}; one empty window where nothing is cut."""
     ranges = [
         [slice(start, min(start + length, sizes[index])) for start in range(0, sizes[index], length)]
         for index, length in slices
     ]
-    for cut in product(*ranges):
-        yield {index: part for (index, _), part in zip(slices, cut, strict=True)}
+    for parts in product(*ranges):
+        yield {index: part for (index, _), part in zip(slices, parts, strict=True)}
+
+
+def cut(tensor: Tensor, indices: str, window: Window) -> Tensor:
+    """The part of a pair tensor that belongs to a window."""
+    return tensor[tuple(window.get(i, slice(None)) for i in with_pair(indices))] if window else tensor
 
 
 def choose_slices(

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from lightning_fabric import Fabric
-
 from halfwave.measure import take_turns
 from halfwave.training.batches import Batch
 from halfwave.training.config import TrainConfig
@@ -52,6 +50,8 @@ def _batch(config: TrainConfig, dataset: AnyDataset, engine: Engine) -> Batch:
 def build_engine(config: TrainConfig, dataset: AnyDataset) -> Engine:
     """What one update of a config needs, without a run directory; its learning rate is the first of a long run."""
     seed_all(config.seed)
+    from lightning_fabric import Fabric  # here: it brings the compiler along
+
     fabric = Fabric(accelerator=config.accelerator, devices=1)
     operator = build_operator(config, dataset)
     loss = problem_of(dataset).loss(config, model=operator.model)

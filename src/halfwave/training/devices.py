@@ -15,16 +15,18 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from lightning_fabric import Fabric
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from halfwave.errors import InputError
 from halfwave.models import blocks_of
+from halfwave.optimizers import is_sharded
 from halfwave.training.operator import Operator
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 Strategy = Literal["auto", "ddp", "fsdp"]
 _CAUGHT = (signal.SIGINT, signal.SIGTERM)
@@ -63,6 +65,8 @@ def launch(function: Callable[..., Any], accelerator: str, devices: int, strateg
 def _fabric(accelerator: str, devices: int, strategy: str) -> Fabric:
     try:
         nodes = int(os.environ.get("GROUP_WORLD_SIZE", "1")) if under_torchrun() else 1
+        from lightning_fabric import Fabric  # here: it brings the compiler along, which only training needs
+
         return Fabric(accelerator=accelerator, devices=devices, strategy=strategy, num_nodes=nodes)
     except (ValueError, RuntimeError) as error:
         raise InputError(f"cannot use accelerator {accelerator!r} with {devices} devices: {_first(error)}") from error
@@ -155,12 +159,14 @@ def distribute(fabric: Fabric, operator: Operator, strategy: Strategy) -> nn.Mod
 
 def whole(tensor: Tensor) -> Tensor:
     """A tensor with all of its shards. Every process must call this together."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
 def like(tensor: Tensor, whole_tensor: Tensor) -> Tensor:
     """`whole_tensor` laid out as `tensor` is, on the same device."""
-    if isinstance(tensor, DTensor):
+    if is_sharded(tensor):
+        from torch.distributed.tensor import distribute_tensor
+
         return distribute_tensor(whole_tensor.to(tensor.device), tensor.device_mesh, tensor.placements)
     return whole_tensor.to(tensor.device)
 

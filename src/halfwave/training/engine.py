@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from halfwave.measure import StepMeasure, measure
@@ -36,6 +35,9 @@ from halfwave.training.operator import Operator
 from halfwave.training.run_state import random_states, restore_random_states
 from halfwave.training.saving import load_tensors
 from halfwave.training.team import Replicas, Team
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 _RISE = 0.3
 _FIRST = 1 / 25

@@ -74,11 +74,17 @@ def _as_target(answer: Tensor, target: Targets) -> Targets:
 
 @torch.no_grad()
 def sample_errors(
-    model: nn.Module, split: Samples, indices: range, batch_size: int, resolution: int | None = None
+    model: nn.Module,
+    split: Samples,
+    indices: range,
+    batch_size: int,
+    resolution: int | None = None,
+    passes: int = 0,
 ) -> dict[str, Tensor]:
     """Errors of some samples and the sizes of their targets, each (len(split),), float64, 0 at all other samples.
 
-    What one of several processes knows: theirs add up to those of the whole split.
+    What one of several processes knows: theirs add up to those of the whole split. It makes at least `passes` forward
+    passes, the last ones for nothing: a model that is in pieces exchanges them in every pass, with every process.
     """
     part = part_of(split)
     losses = reported_losses(split.domain, part, split.windows)
@@ -88,10 +94,12 @@ def sample_errors(
     model.eval()
     # Eager: a compiled model would be compiled again for evaluation, which takes longer than it saves.
     with torch.compiler.set_stance("force_eager"):
-        for start in range(0, len(indices), batch_size):
+        for start in range(0, max(len(indices), passes * batch_size), batch_size):
             rows = list(indices[start : start + batch_size])
-            batch = _coarser(Batch(*split[rows]), split.domain, resolution).to(device)
+            batch = _coarser(Batch(*split[rows or [0]]), split.domain, resolution).to(device)
             prediction = model(batch.x)
+            if not rows:
+                continue
             for name, loss in losses.items():
                 found[name][rows] = loss.per_sample(prediction, batch.y).double().cpu()
             found[_SIZE][rows] = sizes_of(batch.y, part).double().cpu()

@@ -12,6 +12,7 @@ from halfwave.errors import InputError
 from halfwave.models import Unrolled, stepping_model
 from halfwave.recipes import Recipe, recipe_for
 from halfwave.training.config import TrainConfig, read_config
+from halfwave.training.declared import ModelRecord
 from halfwave.training.operator import Operator
 from halfwave.training.problem import AnyDataset, open_data
 from halfwave.training.run_directory import find_model_file
@@ -36,7 +37,8 @@ def initial_model(init_from: str) -> tuple[str, dict[str, Any]]:
     _, values = read_sealed(path)
     if values.get("kind") != "model":
         raise InputError(f"{path} holds {values.get('kind', 'no model')!r}: a run or a file of halfwave.save is needed")
-    return values["model"], values["arguments"]
+    record = ModelRecord.read(path, values)
+    return record.model, record.arguments
 
 
 def begin_from(config: TrainConfig, model: nn.Module) -> Operator | nn.Module:

@@ -5,6 +5,7 @@ On several processes every one runs the same loop on its share of the data; only
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Literal
 
@@ -19,6 +20,7 @@ from halfwave.precision import Policy
 from halfwave.training.batches import Batch, Samples, cut, epoch_order, share
 from halfwave.training.checkpointing import Keeper
 from halfwave.training.clouds import Inputs, Targets
+from halfwave.training.declared import taken_at_its_word
 from halfwave.training.devices import Interrupts, add_up
 from halfwave.training.engine import Engine, Update
 from halfwave.training.evaluation import Errors, mean_errors, sample_errors
@@ -59,9 +61,10 @@ class Loop:
         found = self.keeper.read(self.display.say)
         if found is not None:
             tensors, values = found
-            self.engine.restore(tensors, values["engine"])
-            self.position = Position.from_dict(values["position"])
-            self.monitor.restore(values["ranges"])
+            with taken_at_its_word(f"the checkpoint in {self.keeper.run_dir}"):
+                self.position = Position.from_dict(values["position"])
+                self.engine.restore(tensors, values["engine"])
+                self.monitor.restore(values["ranges"])
             self.display.say(f"resuming in epoch {self.position.epoch + 1} after {self.position.batch} batches")
 
     def run(self) -> Position:
@@ -267,7 +270,8 @@ class Loop:
     def _evaluate(self, resolution: int | None = None) -> Errors:
         team = self.engine.team
         own = range(team.number, len(self.test), team.size)
-        found = sample_errors(self.engine.module, self.test, own, self.config.batch_size, resolution)
+        passes = math.ceil(len(self.test) / team.size / self.config.batch_size)
+        found = sample_errors(self.engine.module, self.test, own, self.config.batch_size, resolution, passes)
         totals = add_up(self.fabric, torch.stack(list(found.values()))).cpu() / team.copies
         return mean_errors(dict(zip(found, totals, strict=True)))
 

@@ -17,9 +17,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from halfwave.data import GivenData, Placement
+from halfwave.data import GivenData, Placement, carries_checksums
 from halfwave.errors import InputError
-from halfwave.files import locked, make_directory, read_json, remove_leftovers, write_json
+from halfwave.files import check_regular, locked, make_directory, read_json, remove_leftovers, write_json
 from halfwave.numerics import describe_cpu
 from halfwave.training.config import TrainConfig, read_config
 from halfwave.training.records import SUMMARY
@@ -68,7 +68,7 @@ def start_record(run_dir: Path, config: TrainConfig, placement: Placement) -> No
     if not is_started(run_dir):
         _check_free(run_dir)
         record = {"config": config.to_dict(), "data": fingerprint, "domain": placement.to_dict()}
-        write_json(path, {**record, "environment": describe_environment()})
+        write_json(path, {**record, "checksums": _guarded(config), "environment": describe_environment()})
         return
     before = read_config(path)
     longer = config.epochs > before.epochs and _is_finished(run_dir)
@@ -114,6 +114,12 @@ def fingerprint_data(config: TrainConfig) -> dict[str, Any]:
     return {**fingerprint_path(source), **test, **start}
 
 
+def _guarded(config: TrainConfig) -> bool | None:
+    """Whether the data file carries checksums; None of data that are no file."""
+    source = config.source
+    return None if config.is_live or isinstance(source, GivenData) else carries_checksums(source)
+
+
 def _weights(init_from: Path) -> Path:
     return init_from / "model.safetensors" if init_from.is_dir() else init_from
 
@@ -133,6 +139,7 @@ def fingerprint_path(path: str | Path) -> dict[str, Any]:
 
 def fingerprint_file(path: str | Path) -> dict[str, Any]:
     """Size and SHA-256: of the whole content up to 1 GiB, beyond that of 256 blocks of 1 MiB spread over it."""
+    check_regular(path)
     try:
         with open(path, "rb") as file:
             size = file.seek(0, io.SEEK_END)

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.data import Normalizer
-from halfwave.errors import InputError
+from halfwave.errors import InputError, described
+from halfwave.files import as_path
 from halfwave.models import (
     MODELS,
     Compressed,
@@ -33,6 +34,7 @@ from halfwave.models import (
 )
 from halfwave.precision import Policy
 from halfwave.training.clouds import CloudEncoder
+from halfwave.training.declared import ModelRecord, check_declared, check_fits, taken_at_its_word
 from halfwave.training.devices import like, whole
 from halfwave.training.operator import Operator
 from halfwave.training.run_directory import find_model_file, is_run, library_version
@@ -43,8 +45,15 @@ _FOREIGN = "module:"
 
 
 def save(model: nn.Module, path: str | Path, extra: Mapping[str, Any] | None = None) -> None:
-    """Write a model, or an `Operator` with its normalizers, to the file `path`; `extra` is JSON that rides along."""
-    write_sealed(path, *model_file(model, extra))
+    """Write a model, or an `Operator` with its normalizers, to the file `path`; `extra` is JSON that rides along.
+
+    Models that are equal, saved with an equal `extra`, are files of equal bytes.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"cannot save {described(model)}: expected a model")
+    if extra is not None and not isinstance(extra, Mapping):
+        raise InputError(f"extra is {described(extra)}: expected a mapping that is JSON")
+    write_sealed(as_path(path), *model_file(model, extra))
 
 
 def model_file(model: nn.Module, extra: Mapping[str, Any] | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -72,27 +81,29 @@ def load(path: str | Path, expect: str | None = None, *, model: nn.Module | None
     InputError, one line, for a file that is missing, empty, truncated, changed in any byte, or a pickle; for an unknown
     model; for one that is not the class named `expect`; for tensors that do not fit the model.
     """
-    path = find_model_file(Path(path)) if is_run(Path(path)) else path
+    path = as_path(path)
+    path = find_model_file(path) if is_run(path) else path
+    if model is not None and not isinstance(model, nn.Module):
+        raise InputError(f"model is {described(model)}: expected a module built as the saved one was")
     tensors, values = read_sealed(path)
     if values.get("kind") != KIND:
         raise InputError(f"{path} holds {values.get('kind', 'no model')!r}: a file written by halfwave.save is needed")
-    compressed, tensors = _unpacked(path, values, tensors)
-    model = under_policy(model if model is not None else _rebuilt(path, values, expect).to(_dtype(tensors)))
-    load_tensors(model, tensors, path)
-    if compressed is not None:
-        model.compression = compressed  # type: ignore[assignment]
-    if values["policy"] is not None:
-        set_precision(model, Policy.from_dict(values["policy"]))
-    try:
-        settle_stabilizers(model, values.get("stabilizers", {}))
-    except ValueError as error:
-        raise InputError(f"{path} is of another model: {error}") from error
-    return _with_normalizers(model, values).eval()
+    record = ModelRecord.read(path, values)
+    with taken_at_its_word(path):
+        compressed, tensors = _unpacked(path, record, tensors)
+        model = under_policy(model if model is not None else _rebuilt(path, record, tensors, expect))
+        load_tensors(model, tensors, path)
+        if compressed is not None:
+            model.compression = compressed  # type: ignore[assignment]
+        if record.policy is not None:
+            set_precision(model, Policy.from_dict(record.policy))
+        settle_stabilizers(model, record.stabilizers)
+        return _with_normalizers(model, record).eval()
 
 
-def _rebuilt(path: str | Path, values: Mapping[str, Any], expect: str | None) -> nn.Module:
-    """The model of a file without its weights."""
-    name = values["model"]
+def _rebuilt(path: Path, record: ModelRecord, tensors: Mapping[str, Tensor], expect: str | None) -> nn.Module:
+    """The model of a file without its weights, built only after what it declares was found to be what it has."""
+    name = record.model
     if name.startswith(_FOREIGN):
         raise InputError(
             f"{path} has the weights of a {name.removeprefix(_FOREIGN)} of another program: load them into one, by "
@@ -102,12 +113,14 @@ def _rebuilt(path: str | Path, values: Mapping[str, Any], expect: str | None) ->
         raise InputError(f"{path} holds the unknown model {name!r}: expected one of {', '.join(MODELS)}")
     if expect is not None and name != expect:
         raise InputError(f"{path} holds a {name}: expected {expect}")
-    return _build(path, name, values["arguments"])
+    check_declared(path, name, record.arguments, tensors)
+    return build_model(name, record.arguments).to(_dtype(tensors))
 
 
 def read_extra(path: str | Path) -> dict[str, Any]:
     """The `extra` values that were given to `save`."""
-    return read_sealed(path)[1].get("extra", {})
+    extra = read_sealed(as_path(path))[1].get("extra", {})
+    return extra if isinstance(extra, dict) else {}
 
 
 def describe_model(model: nn.Module) -> dict[str, Any]:
@@ -135,12 +148,10 @@ def describe_model(model: nn.Module) -> dict[str, Any]:
 
 def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], path: str | Path) -> None:
     """Copy `tensors` into the model; InputError that names the first one missing, unexpected or of another shape."""
+    check_fits(model, tensors, path)
     own = model.state_dict()
-    for name in sorted(set(own) | set(tensors)):
-        if name not in tensors or name not in own:
-            whose = "the model has" if name in own else "the file has"
-            raise InputError(f"{path} is of another model: only {whose} {name!r}")
-        if tensors[name].shape != own[name].shape or tensors[name].dtype != own[name].dtype:
+    for name in sorted(own):
+        if tensors[name].dtype != own[name].dtype:
             raise InputError(
                 f"{path} is of another model: {name!r} is {_describe(tensors[name])} there, {_describe(own[name])} here"
             )
@@ -148,14 +159,14 @@ def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], path: str | Pa
 
 
 def _unpacked(
-    path: str | Path, values: Mapping[str, Any], tensors: dict[str, Tensor]
+    path: Path, record: ModelRecord, tensors: dict[str, Tensor]
 ) -> tuple[Compressed | None, dict[str, Tensor]]:
     """The tensors of a compressed file as ordinary ones; those of another as they are."""
-    if "compression" not in values:
+    if record.compression is None:
         return None, tensors
     try:
-        compressed, others = Compressed.read(values["compression"], tensors)
-    except (KeyError, InputError) as error:
+        compressed, others = Compressed.read(record.compression, tensors)
+    except (KeyError, TypeError, AttributeError, InputError) as error:
         raise InputError(f"{path} holds weights that cannot be unpacked: {error}") from error
     return compressed, {**others, **{name: rows.unpack() for name, rows in compressed.packed.items()}}
 
@@ -165,21 +176,13 @@ def _dtype(tensors: Mapping[str, Tensor]) -> torch.dtype:
     return next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
 
 
-def _build(path: str | Path, name: str, arguments: dict[str, Any]) -> nn.Module:
-    try:
-        return build_model(name, arguments)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{path} has arguments that {name} does not take: {error}") from error
-
-
-def _with_normalizers(model: nn.Module, values: Mapping[str, Any]) -> nn.Module:
-    unrolling = values.get("unrolling")
-    if unrolling is not None:
-        model = Unrolled(model, Unrolling(**unrolling))
-    if not values["is_operator"]:
+def _with_normalizers(model: nn.Module, record: ModelRecord) -> nn.Module:
+    if record.unrolling is not None:
+        model = Unrolled(model, Unrolling(**record.unrolling))
+    if not record.is_operator:
         return model
-    x, y = (Normalizer.from_state(state) if state is not None else None for state in values["normalizers"])
-    encoder = values.get("encoder")
+    x, y = (Normalizer.from_state(state) if state is not None else None for state in record.normalizers)
+    encoder = record.encoder
     return Operator(model, x, y, None if encoder is None else CloudEncoder.from_state(encoder))
 
 

@@ -3,6 +3,9 @@
 Layout: 8 bytes of header length, the JSON header, the tensor data. The header's ``__metadata__`` has two strings:
 ``halfwave``, the JSON given by the writer, and ``sha256``, the digest of the whole file with zeros in its own place. So
 a changed byte anywhere is found: in the data, in a name, in a shape, in the digest itself. Nothing is ever unpickled.
+
+Equal content is equal bytes: the header is canonical (metadata and the writer's JSON sorted by name), so the hash of a
+file identifies what is in it.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from halfwave.errors import InputError
-from halfwave.files import written_aside
+from halfwave.files import check_regular, parse_json, written_aside
 
+_METADATA = "__metadata__"
 _NO_DIGEST = "0" * 64
 # Inside a JSON string a quote is always escaped, so this cannot match within the writer's own values.
 _DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
@@ -31,7 +35,7 @@ _BLOCK = 1 << 22
 def write_sealed(path: str | Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
     """Write `tensors` and the JSON-able `values`; what was at `path` stays until the new file is complete."""
     path = Path(path)
-    text = json.dumps(values, sort_keys=True)
+    text = _as_json(values, path)
     # Cloned when two names share memory, which the format refuses.
     storages = [t.untyped_storage().data_ptr() for t in tensors.values()]
     shared = len(set(storages)) < len(storages)
@@ -39,7 +43,7 @@ def write_sealed(path: str | Path, tensors: Mapping[str, Tensor], values: Mappin
     try:
         with written_aside(path) as aside:
             save_file(plain, aside, metadata={"halfwave": text, "sha256": _NO_DIGEST})
-            _write_digest(aside)
+            _seal(aside)
     except (OSError, safetensors.SafetensorError) as error:
         raise InputError(f"cannot write {path}: {error}") from error
 
@@ -48,22 +52,44 @@ def read_sealed(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What `write_sealed` wrote; InputError in one line for a file that is missing, damaged or of another kind."""
     path = Path(path)
     _check_digest(path)
-    with safetensors.safe_open(path, framework="pt") as file:
-        values = json.loads(file.metadata()["halfwave"])
-        return {name: file.get_tensor(name) for name in file.keys()}, values  # noqa: SIM118
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            values = parse_json((file.metadata() or {}).get("halfwave", "null"), f"the header of {path}")
+            if not isinstance(values, dict):
+                raise InputError(f"{path} is not a halfwave file: its header has no object 'halfwave'")
+            return {name: file.get_tensor(name) for name in file.keys()}, values  # noqa: SIM118
+    except safetensors.SafetensorError as error:
+        raise InputError(f"{path} is not a safetensors file: {error}") from error
 
 
-def _write_digest(path: Path) -> None:
+def _as_json(values: Mapping[str, Any], path: Path) -> str:
+    try:
+        return json.dumps(values, sort_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot write {path}: what goes with the tensors must be JSON: {error}") from error
+
+
+def _seal(path: Path) -> None:
+    """Put the header in order, and the digest into it."""
     with open(path, "r+b") as file:
-        header = _read_header(file)
+        header = _canonical(_read_header(file))
         place = _DIGEST.search(header)
         assert place is not None, "save_file wrote the metadata it was given"
         digest = _digest(file, header).encode()
-        file.seek(place.start(1))
-        file.write(digest)
+        file.seek(0)
+        file.write(header[: place.start(1)] + digest + header[place.end(1) :])
+
+
+def _canonical(header: bytes) -> bytes:
+    """The same header with its metadata sorted: safetensors writes them in the order of a hash table."""
+    values = json.loads(header[8:])
+    ordered = {**values, _METADATA: dict(sorted(values[_METADATA].items()))}
+    text = json.dumps(ordered, separators=(",", ":"), ensure_ascii=False).encode()
+    return header[:8] + text.ljust(len(header) - 8)
 
 
 def _check_digest(path: Path) -> None:
+    check_regular(path)
     try:
         with open(path, "rb") as file:
             header = _read_header(file)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from halfwave.data import Normalizer, Split, fit_normalizers
@@ -25,6 +24,9 @@ from halfwave.training.config import TrainConfig
 from halfwave.training.devices import Strategy, distribute, whole
 from halfwave.training.operator import Operator
 from halfwave.training.parts import WHOLE, FieldPart
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 class Team(Protocol):

@@ -19,10 +19,9 @@ from dataclasses import replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import nn
 
 from halfwave.data import Split
@@ -32,7 +31,6 @@ from halfwave.files import check_no_input, make_directory, write_json
 from halfwave.models import MODELS, set_precision, stepping_model, trial_run
 from halfwave.parallel import GridLayout, MeshShape, parallelize
 from halfwave.recipes import GENERAL, general_recipe
-from halfwave.report import draw_curves
 from halfwave.training.checkpointing import Keeper
 from halfwave.training.config import GIVEN, TrainConfig
 from halfwave.training.devices import is_spawned, launch, under_torchrun
@@ -46,6 +44,9 @@ from halfwave.training.records import FIGURES, SUMMARY, RunResult, read_result
 from halfwave.training.run_directory import claimed, is_started, start_record
 from halfwave.training.run_state import seed_all
 from halfwave.training.team import build_team
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 class Job:
@@ -249,6 +250,8 @@ def _train(fabric: Fabric, job: Job, run_dir: Path, quiet: bool) -> None:
         position = loop.run()
         resolutions = loop.finish()
     if fabric.is_global_zero:
+        from halfwave.report import draw_curves  # here: a run of hours need not wait for a drawing library
+
         draw_curves(run_dir)
         RunResult.of(position.status, position.rows, resolutions, run_dir).write()
     fabric.barrier()

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import RegularGridInterpolator
-from torch import Tensor
 
 from halfwave.data.point_dataset import PointDataset, PointSplit
 from halfwave.data.readers.common import ReadOptions
+from halfwave.data.readers.torch_content import require_tensor
+from halfwave.data.refusals import reading
 from halfwave.errors import InputError
 
 _EXTRA = slice(16, 112)
@@ -55,7 +55,10 @@ class CarList:
         return len(self.cars)
 
     def read(self, index: int) -> dict[str, np.ndarray]:
-        car, where = self.cars[index], f"{self.path}: car {self.first + index}"
+        with reading(self.path, f"car {self.first + index}"):
+            return self._read(self.cars[index], f"{self.path}: car {self.first + index}")
+
+    def _read(self, car: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
         points = _values(car["vertices"], where).reshape(-1, 3)
         pressure = _values(car["press"], where).reshape(-1)
         if len(pressure) == len(points) + _EXTRA.stop - _EXTRA.start:
@@ -79,6 +82,8 @@ def _normals(car: Mapping[str, Any], points: np.ndarray, where: str) -> np.ndarr
     axes = (nodes[:, 0, 0, 0], nodes[0, :, 0, 1], nodes[0, 0, :, 2])
     if any((np.diff(axis) <= 0).any() for axis in axes):
         raise InputError(f"{where}: query_points are no regular grid, x y z along its axes")
+    from scipy.interpolate import RegularGridInterpolator  # here: it takes longer to import than all readers
+
     slopes = np.stack(np.gradient(distance, *axes), axis=-1)
     inside = np.clip(points, [axis[0] for axis in axes], [axis[-1] for axis in axes])
     found = RegularGridInterpolator(axes, slopes)(inside)
@@ -86,6 +91,4 @@ def _normals(car: Mapping[str, Any], points: np.ndarray, where: str) -> np.ndarr
 
 
 def _values(value: Any, where: str) -> np.ndarray:
-    if not isinstance(value, Tensor) or value.is_complex():
-        raise InputError(f"{where} holds a {type(value).__name__} where a tensor of real numbers is expected")
-    return value.double().numpy()
+    return require_tensor(value, where).double().numpy()

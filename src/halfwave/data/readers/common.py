@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
 from halfwave.data.arrays import PairSource
@@ -103,11 +104,14 @@ class Found:
     """Of a file that depends on time: all its states, by the same splits."""
 
 
-def side_length(coordinates: np.ndarray, points: int) -> float | None:
-    """The side of an axis with `points` equal cells around these coordinates; None where they are not that."""
-    if coordinates.shape != (points,) or points < 2:
+def side_length(coordinates: h5py.Dataset, points: int) -> float | None:
+    """The side of an axis with `points` equal cells around these coordinates; None where they are not that.
+
+    They are read only where they are as many as the points, which are there: a longer claim costs nothing.
+    """
+    if coordinates.shape != (points,) or points < 2 or coordinates.dtype.kind not in "fiu":
         return None
-    steps = np.diff(coordinates.astype(np.float64))
-    if not steps[0] or np.ptp(steps) > 1e-3 * abs(steps[0]):
+    steps = np.diff(coordinates[()].astype(np.float64))
+    if not np.isfinite(steps).all() or not steps[0] or np.ptp(steps) > 1e-3 * abs(steps[0]):
         return None
     return float(f"{points * abs(float(steps.mean())):.6g}")  # the files' coordinates are float32

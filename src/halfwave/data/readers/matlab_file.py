@@ -5,17 +5,30 @@ Version 7.3 files are HDF5 and are read sample by sample; older ones can only be
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from scipy import io
 
-from halfwave.data.arrays import H5Reader, LazyArray, damaged, require_numeric
+from halfwave.data.arrays import LazyArray
+from halfwave.data.claims import check_memory, check_packed
+from halfwave.data.h5_reading import H5Reader, require_numeric
 from halfwave.data.readers.common import Found, ReadOptions
+from halfwave.data.refusals import reading
 from halfwave.data.trajectories import MemoryStates, Trajectories
 from halfwave.domains import Box, Domain, Torus
 from halfwave.errors import InputError
+
+_MOST_VARIABLES = 10_000
+_BYTES = {
+    **{f"{sign}int{8 * size}": size for sign in ("", "u") for size in (1, 2, 4, 8)},
+    "single": 4,
+    "double": 8,
+    "logical": 1,
+}
 
 
 class MemoryArray:
@@ -40,10 +53,8 @@ class MatlabH5Array:
         dataset = self.reader.handle[self.key]
         unique, inverse = np.unique(indices, return_inverse=True)
         first = () if self.step is None else (self.step,)
-        try:
+        with reading(self.reader.path, self.key):
             return dataset[(*first, ..., unique)].T[inverse]
-        except OSError as error:
-            raise damaged(self.reader.path, self.key) from error
 
 
 class MatlabH5States:
@@ -55,10 +66,8 @@ class MatlabH5States:
         self.shape = (stored[0], stored[-1], 1, *stored[1:-1])
 
     def read(self, index: int, steps: slice) -> np.ndarray:
-        try:
+        with reading(self.reader.path, self.key):
             values = self.reader.handle[self.key][steps, ..., index]
-        except OSError as error:
-            raise damaged(self.reader.path, self.key) from error
         return np.moveaxis(values.T, -1, 0)[:, None]
 
 
@@ -75,15 +84,12 @@ def read_matlab_h5(reader: H5Reader, options: ReadOptions) -> Found:
 
 def read_matlab(path: Path, options: ReadOptions) -> Found:
     _require_whole(path)
-    try:
-        names = [name for name, _, _ in io.whosmat(path)]
-    except Exception as error:  # scipy reports damage in many ways
-        raise InputError(f"{path} is truncated or not a MATLAB file") from error
-    x, y = options.choose_pair(names, path)
-    try:
+    with reading(path):
+        shapes = {name: (shape, kind) for name, shape, kind in io.whosmat(path)}
+    x, y = options.choose_pair(list(shapes), path)
+    _check_claims(path, {key: shapes[key] for key in (x, y)})
+    with reading(path):
         content = io.loadmat(path, variable_names=[x, y])
-    except Exception as error:
-        raise InputError(f"{path} is truncated or damaged") from error
     for key in (x, y):
         if content[key].dtype.kind not in "fiub":
             raise InputError(f"{path}: '{key}' has type {content[key].dtype}; real numbers are expected")
@@ -100,11 +106,24 @@ def _require_whole(path: Path) -> None:
     size, at = path.stat().st_size, 128
     with open(path, "rb") as file:
         order: Literal["little", "big"] = "little" if file.read(128)[126:] == b"IM" else "big"
-        while at < size:
+        for _ in range(_MOST_VARIABLES):
+            if at >= size:
+                break
             file.seek(at + 4)
             at += 8 + int.from_bytes(file.read(4), order)
     if at != size:
-        raise InputError(f"{path} is truncated")
+        raise InputError(f"{path} is truncated, or has more than {_MOST_VARIABLES} variables")
+
+
+def _check_claims(path: Path, shapes: Mapping[str, tuple[tuple[int, ...], str]]) -> None:
+    """The arrays are loaded whole: what their headers claim must be numbers, fit the file, and fit into memory."""
+    size, total = path.stat().st_size, 0
+    for key, (shape, kind) in shapes.items():
+        if kind not in _BYTES:
+            raise InputError(f"{path}: '{key}' has type {kind}; real numbers are expected")
+        total += (claimed := math.prod(shape) * _BYTES[kind])
+        check_packed(f"{path}: '{key}'", claimed, size)
+    check_memory(str(path), total)
 
 
 def _time_step(x: tuple[int, ...], y: tuple[int, ...], step: int, path: Path) -> int | None:

@@ -11,16 +11,19 @@ in neuraloperator's loader.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
+from halfwave.data.claims import check_memory
 from halfwave.data.generator import SPLITS
 from halfwave.data.point_dataset import PointDataset, PointSplit
 from halfwave.data.readers.common import ReadOptions
+from halfwave.data.readers.npy_file import NpyArray
 from halfwave.data.readers.ply import read_ply
+from halfwave.data.refusals import reading, require_file
 from halfwave.errors import InputError
+from halfwave.files import read_json
 
 _PRESSURES = ("press.npy", "pressure.npy")
 _EXTRA = slice(16, 112)
@@ -48,7 +51,10 @@ class MeshFolders:
         return len(self.folders)
 
     def read(self, index: int) -> dict[str, np.ndarray]:
-        folder = self.folders[index]
+        with reading(folder := self.folders[index]):
+            return self._read(folder)
+
+    def _read(self, folder: Path) -> dict[str, np.ndarray]:
         mesh = read_ply(_mesh_file(folder))
         parameters = _read_parameters(folder)
         if list(parameters) != self.parameter_names:
@@ -81,7 +87,7 @@ def _split_folders(path: Path, n_test: int | None) -> dict[str, list[Path]]:
 
 
 def _listed_folders(path: Path, file: Path) -> list[Path]:
-    names = file.read_text(encoding="utf-8", errors="replace").replace(",", "\n").split()
+    names = _text(file).replace(",", "\n").split()
     by_name = {folder.name: folder for folder in _sample_folders(path)}
     for name in names:
         if name not in by_name:
@@ -98,12 +104,7 @@ def _mesh_file(folder: Path) -> Path:
 
 def _read_pressure(folder: Path, vertices: int) -> np.ndarray:
     file = next(folder / name for name in _PRESSURES if (folder / name).is_file())
-    try:
-        values = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{file} is truncated, an object array or not a NumPy file") from error
-    if values.dtype.kind not in "fiu":
-        raise InputError(f"{file} has type {values.dtype}; real numbers are expected")
+    values = _pressure_values(file)
     values = values.reshape(-1) if values.size == max(values.shape, default=0) else values
     if values.ndim == 1 and len(values) == vertices + _EXTRA.stop - _EXTRA.start:
         values = np.delete(values, _EXTRA)
@@ -112,16 +113,31 @@ def _read_pressure(folder: Path, vertices: int) -> np.ndarray:
     return values
 
 
+def _pressure_values(file: Path) -> np.ndarray:
+    try:
+        return NpyArray(file).values
+    except InputError as error:
+        if "real numbers" in str(error) and "object" not in str(error):
+            raise
+        raise InputError(f"{file} is truncated, an object array or not a NumPy file") from error
+
+
 def _read_parameters(folder: Path) -> dict[str, float]:
     files = sorted([*folder.glob("*.json"), *folder.glob("*.txt")])
     if not files:
         return {}
-    text = files[0].read_text(encoding="utf-8", errors="replace")
     try:
-        found = json.loads(text) if files[0].suffix == ".json" else _parse_lines(text)
+        found = read_json(files[0]) if files[0].suffix == ".json" else _parse_lines(_text(files[0]))
         return {str(name): float(value) for name, value in found.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{files[0]} is not a list of named numbers") from error
+
+
+def _text(file: Path) -> str:
+    require_file(file)
+    check_memory(str(file), file.stat().st_size)
+    with reading(file):
+        return file.read_text(encoding="utf-8", errors="replace")
 
 
 def _parse_lines(text: str) -> dict[str, str]:

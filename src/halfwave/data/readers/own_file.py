@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from halfwave.data.arrays import ArrayPair, H5Array, H5Reader, LazyArray, PairSource, Stacked
+from halfwave.data.arrays import ArrayPair, H5Array, LazyArray, PairSource, Stacked
 from halfwave.data.generator import SPLITS
+from halfwave.data.h5_reading import H5Reader
 from halfwave.data.placement import declared_domain
 from halfwave.data.readers.common import Found
 from halfwave.data.trajectories import Constant, H5States, StatePairs, Trajectories
 from halfwave.errors import InputError
+from halfwave.files import parse_json
 
 
 def read_own(reader: H5Reader, steps: tuple[int, int]) -> Found:
@@ -44,11 +45,8 @@ def _trajectories(reader: H5Reader, split: str) -> Trajectories:
 
 
 def read_own_metadata(reader: H5Reader) -> dict[str, Any]:
-    text = reader.handle.attrs.get("metadata", "{}")
-    try:
-        metadata = json.loads(text)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{reader.path}: the attribute 'metadata' is not JSON") from error
+    text, where = reader.handle.attrs.get("metadata", "{}"), f"{reader.path}: the attribute 'metadata'"
+    metadata = parse_json(text, where) if isinstance(text, str | bytes) else None
     if not isinstance(metadata, dict):
-        raise InputError(f"{reader.path}: the attribute 'metadata' is not a JSON object")
+        raise InputError(f"{where} is not a JSON object")
     return metadata

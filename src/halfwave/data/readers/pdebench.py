@@ -16,17 +16,10 @@ from __future__ import annotations
 import h5py
 import numpy as np
 
-from halfwave.data.arrays import (
-    ArrayPair,
-    H5Array,
-    H5Reader,
-    LazyArray,
-    Stacked,
-    WithChannel,
-    damaged,
-    require_numeric,
-)
+from halfwave.data.arrays import ArrayPair, H5Array, LazyArray, Stacked, WithChannel
+from halfwave.data.h5_reading import H5Reader, require_numeric
 from halfwave.data.readers.common import Found, ReadOptions, side_length
+from halfwave.data.refusals import reading
 from halfwave.data.trajectories import H5States, StackedStates, States, Trajectories
 from halfwave.domains import Box, Domain
 from halfwave.errors import InputError
@@ -66,7 +59,7 @@ def _domain(file: h5py.File, grid: tuple[int, ...]) -> Domain | None:
     found = [file.get(name) for name in names]
     if not all(isinstance(coordinates, h5py.Dataset) for coordinates in found):
         return None
-    sides = [side_length(coordinates[()], n) for coordinates, n in zip(found, grid, strict=True)]
+    sides = [side_length(coordinates, n) for coordinates, n in zip(found, grid, strict=True)]
     return None if None in sides else Box(tuple(side for side in sides if side), "cells")
 
 
@@ -103,10 +96,8 @@ class SeedArray:
     def read(self, indices: np.ndarray) -> np.ndarray:
         values = np.empty((len(indices), *self.shape[1:]), dtype=np.float32)
         for row, index in enumerate(indices):
-            try:
+            with reading(self.reader.path, self.keys[index]):
                 values[row] = np.moveaxis(self.reader.handle[self.keys[index]][self.step], -1, 0)
-            except OSError as error:
-                raise damaged(self.reader.path, self.keys[index]) from error
         return values
 
 
@@ -120,7 +111,5 @@ class SeedStates:
         self.shape = (len(self.keys), stored[0], stored[-1], *stored[1:-1])
 
     def read(self, index: int, steps: slice) -> np.ndarray:
-        try:
+        with reading(self.reader.path, self.keys[index]):
             return np.moveaxis(self.reader.handle[self.keys[index]][steps], -1, 1)
-        except OSError as error:
-            raise damaged(self.reader.path, self.keys[index]) from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import h5py
 
-from halfwave.data.arrays import H5Array, H5Reader
+from halfwave.data.arrays import H5Array
+from halfwave.data.h5_reading import H5Reader
 from halfwave.data.placement import declared_domain
 from halfwave.data.readers.common import Found, ReadOptions
 from halfwave.data.readers.own_file import read_own_metadata

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from plyfile import PlyData, PlyElement, PlyListProperty, PlyParseError
+from plyfile import PlyData, PlyElement, PlyListProperty
 
-from halfwave.data.arrays import require_file
+from halfwave.data.refusals import require_file
 from halfwave.data.surfaces import TriangleMesh
 from halfwave.errors import InputError
 
@@ -26,19 +26,23 @@ def read_ply(path: Path) -> TriangleMesh:
         return TriangleMesh(vertices, _triangles(_element(ply, "face")))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    except (PlyParseError, ValueError, TypeError, LookupError, OverflowError) as error:
+    except Exception as error:  # plyfile and NumPy report damage in many ways
         reason = " ".join(str(error).split())
         raise InputError(f"{path} is truncated or not a PLY mesh of triangles: {reason}") from error
 
 
 def _check_counts(path: Path) -> None:
-    """A row takes a byte at least: a damaged header must not make plyfile take memory for more."""
-    size = path.stat().st_size
+    """A row takes a byte at least for each of its properties: a header must not make plyfile take memory for more."""
+    size, rows, properties = path.stat().st_size, 0, 0
     with open(path, "rb") as file:
         header = file.read(1 << 16).partition(b"end_header")[0]
     for words in map(bytes.split, header.splitlines()):
-        if words[:1] == [b"element"] and int(words[2]) > size:
-            raise ValueError(f"{int(words[2])} rows in {size} bytes")
+        if words[:1] == [b"element"]:
+            rows, properties = int(words[2]), 0
+        elif words[:1] == [b"property"]:
+            properties += 1
+        if rows * max(1, properties) > size:
+            raise ValueError(f"{rows} rows in {size} bytes")
 
 
 def _element(ply: PlyData, name: str) -> PlyElement:

@@ -19,14 +19,13 @@ from halfwave.data.arrays import (
     ArrayPair,
     ChannelsFirst,
     H5Array,
-    H5Reader,
     Joined,
     LazyArray,
     PairSource,
     Stacked,
     WithChannel,
-    require_numeric,
 )
+from halfwave.data.h5_reading import H5Reader, require_numeric
 from halfwave.data.readers.common import Found, side_length
 from halfwave.data.trajectories import H5States, StackedStates, Trajectories, join_trajectories
 from halfwave.domains import SPHERE_GRIDS, Box, Domain, Sphere, SphereGrid, Torus, latitudes
@@ -87,10 +86,9 @@ def _domain(file: h5py.File, grid: tuple[int, ...]) -> Domain | None:
     found = [dimensions.get(name) for name in names]
     if len(found) != len(grid) or not all(isinstance(values, h5py.Dataset) for values in found):
         return None
-    coordinates = [np.asarray(values[()], dtype=np.float64) for values in found]
     if _text(file.attrs.get("grid_type", "cartesian")) == "spherical":
-        return _sphere(coordinates[0]) if len(grid) == 2 else None
-    sides = [side_length(values, n) for values, n in zip(coordinates, grid, strict=True)]
+        return _sphere(found[0][()]) if len(grid) == 2 and found[0].shape == grid[:1] else None
+    sides = [side_length(values, n) for values, n in zip(found, grid, strict=True)]
     lengths = tuple(side for side in sides if side is not None)
     if len(lengths) != len(grid):
         return None
@@ -99,7 +97,7 @@ def _domain(file: h5py.File, grid: tuple[int, ...]) -> Domain | None:
 
 def _sphere(theta: np.ndarray) -> Domain | None:
     """The sphere whose colatitudes these are, from either pole."""
-    theta = np.sort(theta)
+    theta = np.sort(theta.astype(np.float64))
     kinds: tuple[SphereGrid, ...] = SPHERE_GRIDS
     fits = [kind for kind in kinds if np.allclose(latitudes(kind, len(theta))[0].numpy(), theta, atol=1e-4)]
     return Sphere(fits[0]) if fits else None

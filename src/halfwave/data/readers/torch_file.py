@@ -5,8 +5,6 @@ Its Burgers files have x on the line and y in space and time, on times x line.
 
 from __future__ import annotations
 
-import pickle
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,12 @@ import torch
 from torch import Tensor
 
 from halfwave.data.arrays import MAPPED_LIMIT, ArrayPair, LazyArray, WithChannel
+from halfwave.data.claims import check_memory
 from halfwave.data.point_dataset import PointDataset
 from halfwave.data.readers.car_list import is_car_list, read_car_list
 from halfwave.data.readers.common import Found, ReadOptions
+from halfwave.data.readers.torch_content import TorchContent, require_tensor
+from halfwave.data.refusals import reading
 from halfwave.data.trajectories import MemoryStates, StatePairs, Trajectories
 from halfwave.errors import InputError
 
@@ -26,18 +27,20 @@ from halfwave.errors import InputError
 class TorchArray:
     """One tensor of the file, mapped into memory and not loaded, anew in each process."""
 
-    def __init__(self, path: Path, key: str, tensor: Tensor) -> None:
-        self.path, self.key = path, key
+    def __init__(self, content: TorchContent, key: str, tensor: Tensor) -> None:
+        self.content, self.key = content, key
         self.shape = tuple(tensor.shape)
         self._tensor: Tensor | None = tensor
         self._touched = 0
 
     def read(self, indices: np.ndarray) -> np.ndarray:
-        if self._tensor is None or self._touched > MAPPED_LIMIT:
-            self._tensor, self._touched = _named(_load(self.path), self.path)[self.key], 0
-        values = self._tensor[torch.from_numpy(indices)]
-        self._touched += values.numel() * values.element_size()
-        return values.to(torch.float32).numpy()
+        self.content.check()
+        with reading(self.content.path, self.key):
+            if self._tensor is None or self._touched > MAPPED_LIMIT:
+                self._tensor, self._touched = _named_tensor(self.content, self.content.load(), self.key), 0
+            values = self._tensor[torch.from_numpy(indices)]
+            self._touched += values.numel() * values.element_size()
+            return values.to(torch.float32).numpy()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_tensor": None}
@@ -61,17 +64,22 @@ class AlongTime:
 
 
 def read_torch(path: Path, options: ReadOptions) -> Found | PointDataset:
-    """Only tensors are unpickled (`weights_only`): a file with anything else in it is refused, never run."""
-    content = _load(path)
+    """Only tensors are unpickled: a file with anything else in it is refused, never run."""
+    source = TorchContent(path)
+    content = source.load()
     if is_car_list(content):
+        source.check()
         return read_car_list(path, content, options)
     tensors, metadata = _named(content, path), {"format": "neuraloperator .pt"}
     if "trajectory" in tensors and options.x_key is None:
-        found = Trajectories(MemoryStates(tensors["trajectory"].float().numpy()))
+        states = _named_tensor(source, tensors, "trajectory")
+        check_memory(f"{path}: 'trajectory'", 4 * states.numel())
+        source.check()
+        found = Trajectories(MemoryStates(states.float().numpy()))
         pairs = StatePairs(found, options.steps)
         return Found({"samples": pairs}, {**metadata, "steps": list(options.steps)}, None, {"samples": found})
     keys = options.choose_pair(list(tensors), path)
-    x, y = (_array(path, key, tensors[key]) for key in keys)
+    x, y = (TorchArray(source, key, _named_tensor(source, tensors, key)) for key in keys)
     if options.channel_axis is None and _is_space_time(x.shape, y.shape):
         line: LazyArray = x if len(x.shape) == 3 else WithChannel(x)
         space_time: LazyArray = y if len(y.shape) == 4 else WithChannel(y)
@@ -99,26 +107,5 @@ def _named(content: Any, path: Path) -> dict[str, Any]:
     return content
 
 
-def _load(path: Path) -> Any:
-    try:
-        return _load_tensors(path)
-    except pickle.UnpicklingError as error:
-        raise InputError(f"{path} holds pickled objects other than tensors; they are not loaded") from error
-    except Exception as error:  # torch reports damage in many ways
-        raise InputError(f"{path} is truncated or not a file of tensors") from error
-
-
-def _load_tensors(path: Path) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about pickle protocols; what cannot be read raises
-        try:
-            return torch.load(path, weights_only=True, map_location="cpu", mmap=True)
-        except RuntimeError:  # files of before torch 1.6 cannot be mapped
-            return torch.load(path, weights_only=True, map_location="cpu")
-
-
-def _array(path: Path, key: str, tensor: Any) -> TorchArray:
-    if not isinstance(tensor, Tensor) or tensor.is_sparse or tensor.is_complex():
-        kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-        raise InputError(f"{path}: '{key}' is {kind}; a dense tensor of real numbers is expected")
-    return TorchArray(path, key, tensor)
+def _named_tensor(source: TorchContent, content: Any, key: str) -> Tensor:
+    return require_tensor(_named(content, source.path)[key], f"{source.path}: '{key}'")

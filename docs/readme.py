@@ -1,0 +1,175 @@
+"""Fills the marked places of README.md and of the evidence pages with figures from committed result files.
+
+    python docs/readme.py            # writes the places
+    python docs/readme.py --check    # exits with 1 where a page is not what the result files say
+
+Read are results/SCALE/report.csv (written by `halfwave report`), the records beside it, and docs/measured.json. A place
+begins with `<!-- NAME: written by docs/readme.py -->` and ends with `<!-- end of the NAME -->`; its sentences follow
+from the data, whatever they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SCALES = ("medium", "small")
+"""The larger one that is committed is shown."""
+SHOWN = {
+    "error, L2": "test L2",
+    "L2 against full [90%]": "against full, % [90%]",
+    "error against full, %": "against full, %",
+    "memory less than full, %": "memory less, %",
+}
+"""Figures of the overview that the README's table has, by their name there; those that a result lacks are left out."""
+PEER = {"test error, L2": "test L2", "memory, MB": "memory, MB", "activations, MB": "activations, MB",
+        "seconds per epoch": "seconds an epoch"}  # fmt: skip
+Figures = dict[tuple[str, ...], dict[str, str]]
+"""Cells by row (its keys' values) and name of the figure."""
+
+
+def scale() -> str | None:
+    return next((s for s in SCALES if (ROOT / "results" / s / "report.csv").exists()), None)
+
+
+def report_rows() -> list[dict[str, str]]:
+    found = scale()
+    if found is None:
+        return []
+    with open(ROOT / "results" / found / "report.csv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def figures(experiment: str) -> Figures:
+    """Our cells of one experiment."""
+    found: Figures = {}
+    for row in report_rows():
+        if row["experiment"] == experiment:
+            keys = tuple(part.split("=", 1)[-1] for part in row["row"].split("; "))
+            found.setdefault(keys, {})[row["figure"]] = row["ours"]
+    return found
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def number(text: str) -> str:
+    """Three digits of a number; a text with units or intervals as it is."""
+    try:
+        value = float(text)
+    except ValueError:
+        return text or "–"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def compared(experiment: str, shown: dict[str, str], keep: Callable[[str], bool] = lambda method: True) -> str:
+    """Rows (dataset, method) of an experiment with the figures that are shown."""
+    found = {keys: cells for keys, cells in figures(experiment).items() if len(keys) == 2 and keep(keys[1])}
+    present = [name for name in shown if any(cells.get(name) for cells in found.values())]
+    if not present:
+        return f"`{experiment}` is not among the committed results: `halfwave reproduce {experiment}` measures it."
+    rows = [[*keys, *(number(cells.get(name, "")) for name in present)] for keys, cells in found.items()]
+    return table(["data", "method", *(shown[name] for name in present)], rows)
+
+
+def results() -> str:
+    """The one table: full precision and the half methods on each problem, and where it was measured."""
+    half = compared("overview", SHOWN, lambda method: not method.lower().startswith("amp"))
+    return f"{half}\n\n{measured_on('overview')}"
+
+
+def measured_on(experiment: str) -> str:
+    """Scale, machine and commit of a record."""
+    found = scale()
+    path = ROOT / "results" / (found or "-") / f"{experiment}.json"
+    if not path.exists():
+        return f"No record of `{experiment}` is committed."
+    record = json.loads(path.read_text(encoding="utf-8"))
+    machines = [_machine(environment) for environment in record["environments"]]
+    return (
+        f"`halfwave reproduce {experiment} --scale {found}`; "
+        + "; ".join(dict.fromkeys(machines))
+        + ". Errors are relative L2 on the test split, memory is the peak of a training step."
+    )
+
+
+def _machine(environment: dict[str, object]) -> str:
+    git = environment.get("git") or {}
+    packages = environment.get("packages") or {}
+    assert isinstance(git, dict)
+    assert isinstance(packages, dict)
+    cores, gpu = environment.get("cores"), environment.get("gpu") or "no GPU"
+    commit = f"commit {str(git.get('commit'))[:7]}{' with changes' if git.get('changed') else ''}"
+    return f"{environment.get('cpu')}, {cores} cores, {gpu}, torch {packages.get('torch')}, {commit}"
+
+
+def verdicts() -> str:
+    """How many experiments got which verdict; which experiment got which stands in the table below it."""
+    status = {row["experiment"]: row["status"] for row in report_rows()}
+    if not status:
+        return "No results are committed."
+    counts = ", ".join(f"{count} {name}" for name, count in Counter(status.values()).most_common())
+    return f"Of {len(status)} experiments at scale {scale()}: {counts}."
+
+
+def verdict_table() -> str:
+    status = {row["experiment"]: row["status"] for row in report_rows()}
+    rows = [[f"[{name}](report.md#{name})", text] for name, text in status.items()]
+    return f"{verdicts()}\n\n{table(['experiment', 'verdict'], rows)}" if rows else verdicts()
+
+
+def bench() -> str:
+    """The table of docs/measured.json with its machine and its origin."""
+    measured = json.loads((ROOT / "docs" / "measured.json").read_text(encoding="utf-8"))
+    heap = measured["kept_heap"]
+    return "\n\n".join([
+        f"{measured['what'][:1].upper()}{measured['what'][1:]}. {measured['machine']}. Commit: {measured['commit']}.",
+        table(measured["columns"], [["–" if cell is None else cell for cell in row] for row in measured["rows"]]),
+        f"`{measured['command']}`",
+        f"Where the lead comes from matters: {heap['why']}. With `{heap['environment']}`:",
+        table(heap["columns"], heap["rows"]),
+    ])  # fmt: skip
+
+
+def peer() -> str:
+    return f"{compared('peer', PEER)}\n\n{measured_on('peer')}"
+
+
+PLACES: dict[Path, dict[str, Callable[[], str]]] = {
+    ROOT / "README.md": {"results": results, "verdicts": verdicts},
+    ROOT / "docs" / "evidence" / "index.md": {"verdicts": verdict_table},
+    ROOT / "docs" / "evidence" / "speed.md": {"bench": bench, "peer": peer},
+}
+
+
+def filled(text: str, places: dict[str, Callable[[], str]]) -> str:
+    """The page with its places written anew; a page without one of them is refused."""
+    for name, write in places.items():
+        begin, end = f"<!-- {name}: written by docs/readme.py -->", f"<!-- end of the {name} -->"
+        pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
+        if not pattern.search(text):
+            raise SystemExit(f"no place {name!r} between {begin} and {end}")
+        text = pattern.sub(lambda _, w=write, b=begin, e=end: f"{b}\n\n{w()}\n\n{e}", text)
+    return text
+
+
+def main() -> None:
+    for path, places in PLACES.items():
+        text = path.read_text(encoding="utf-8")
+        wanted = filled(text, places)
+        if "--check" in sys.argv[1:] and wanted != text:
+            raise SystemExit(f"{path.relative_to(ROOT)} is not what the result files say: run python docs/readme.py")
+        if wanted != text:
+            path.write_text(wanted, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
