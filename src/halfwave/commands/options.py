@@ -7,13 +7,14 @@ Where that ends with "by default ...", these words are its default, unless a cal
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
+import operator
 import re
 import textwrap
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -100,7 +101,7 @@ class Option:
         return f"(default: {self.words})" if self.words else "(optional)"
 
 
-@cache
+@functools.cache
 def options_of(command: type) -> tuple[Option, ...]:
     """Every option of a command, in the order of its fields."""
     hints, docs = get_type_hints(command, include_extras=True), attribute_docs(command)
@@ -120,7 +121,7 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-@cache
+@functools.cache
 def attribute_docs(cls: type) -> dict[str, str]:
     """The docstrings under the fields of a class and of those above it."""
     found: dict[str, str] = {}
@@ -161,7 +162,7 @@ def bare_type(annotation: Any) -> Any:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, types.UnionType):
         parts = [part for part in get_args(annotation) if part is not type(None)]
-        return bare_type(parts[0]) if len(parts) == 1 else Union[tuple(parts)]
+        return bare_type(parts[0]) if len(parts) == 1 else functools.reduce(operator.or_, parts)
     return annotation
 
 
