@@ -74,16 +74,19 @@ class TrainBase:
         changes = self._changes()
         recipe = self._recipe(changes)
         _check_arguments(recipe, changes["arguments"])
-        data = self.data
+        data, makes_data = self.data, False
         if data is None:
             asked = _taken(changes, _OF_DATA)
             recipe = as_usage(lambda: adapt(recipe, **asked))
-            data = None if recipe.live else recipe_data(recipe)
+            makes_data = not recipe.live
+            data = _path(recipe, _generator(recipe)) if makes_data else None
         config = as_usage(lambda: TrainConfig.of(recipe, data, **changes))
         as_usage(config.build_schedule)
         out = self.out or _run_directory(recipe, config)
         if self.seeds < 1:
             raise UsageError(f"--seeds must be at least 1, got {self.seeds}")
+        if makes_data:  # once all else is right: it may take minutes
+            recipe_data(recipe)
         if not self.force:
             check_memory(config, open_data(config))
         keep_freed_blocks()

@@ -240,7 +240,9 @@ class TrainConfig(BaseModel):
     def _known_precision(cls, precision: str) -> str:
         named = (*PRECISIONS, SCHEDULE, PLANNED)
         if precision not in (*named, *BLOCKS):
-            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join(named)}")
+            raise ValueError(
+                f"unknown precision {precision!r}: expected one of {', '.join(named)}{nearest(precision, named)}"
+            )
         return precision
 
     @field_validator("policy", mode="before")
