@@ -16,7 +16,7 @@ from halfwave.files import read_json
 from halfwave.measure import keep_freed_blocks
 from halfwave.numerics import core_count
 from halfwave.recipes import GENERAL, Recipe, general_recipe, get_recipe, recipes
-from halfwave.training import PLANNED, RunResult, TrainConfig, initial_model, open_data, train, train_seeds
+from halfwave.training import AUTO, PLANNED, RunResult, TrainConfig, initial_model, open_data, train, train_seeds
 
 # Set by the recipe or by options of the command itself.
 _NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
@@ -45,6 +45,7 @@ class TrainBase:
 
     def run(self) -> None:
         changes = {**self._given(), **self._planned(), "arguments": parse_pairs(self.arguments, "--arguments")}
+        changes.setdefault("compile", AUTO)
         recipe = self._recipe(changes)
         data = self.data
         if data is None:

@@ -4,7 +4,7 @@ from halfwave.measure import LiveBytes, RangeMonitor, StepMeasure, measure_step,
 from halfwave.training.batches import Batch, Samples, cut, epoch_order
 from halfwave.training.clouds import CloudEncoder, CloudSamples
 from halfwave.training.comparison import build_engine, compare_steps
-from halfwave.training.config import FREE_ON_RESUME, PLANNED, TrainConfig, read_config
+from halfwave.training.config import AUTO, FREE_ON_RESUME, PLANNED, TrainConfig, read_config
 from halfwave.training.engine import Engine
 from halfwave.training.evaluation import evaluate, rounding_of
 from halfwave.training.from_run import find_model_file, initial_model, is_run, recipe_of_run
@@ -23,6 +23,7 @@ from halfwave.training.spectra import Spectrum
 from halfwave.training.trainer import train, train_seeds
 
 __all__ = [
+    "AUTO",
     "FREE_ON_RESUME",
     "PLANNED",
     "AnyDataset",
