@@ -24,7 +24,7 @@ from halfwave.measure import keep_freed_blocks
 from halfwave.models import check_arguments
 from halfwave.numerics import core_count
 from halfwave.recipes import GENERAL, Recipe, general_recipe, get_recipe, recipes
-from halfwave.training import PLANNED, RunResult, TrainConfig, initial_model, open_data, train, train_seeds
+from halfwave.training import AUTO, PLANNED, RunResult, TrainConfig, initial_model, open_data, train, train_seeds
 
 # Set by the recipe or by options of the command itself.
 _NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
@@ -118,7 +118,8 @@ class TrainBase:
 
     def _changes(self) -> dict[str, Any]:
         """All that the command line changes of a recipe's settings."""
-        return {**self._given(), **self._planned(), "arguments": parse_pairs(self.arguments, "--arguments")}
+        arguments = parse_pairs(self.arguments, "--arguments")
+        return {"compile": AUTO, **self._given(), **self._planned(), "arguments": arguments}
 
     def _given(self) -> dict[str, Any]:
         """Options that were set on the command line; None stands for what the recipe or the trainer says."""
