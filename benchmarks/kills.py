@@ -3,8 +3,8 @@
     python benchmarks/kills.py --kills 50
 
 Each subject is a command with a result. It is run once without disturbance; then it is killed, with all processes that
-it has started, at moments drawn evenly over the time that took, and started again. Where it ends, its result is compared
-bit for bit with the first, and another round begins, until there have been enough kills. Prints a line for each subject.
+it has started, at moments drawn evenly over the time that took, and started again. Where it ends, its result is
+compared bit for bit with the first, and another round begins, until there have been enough kills.
 """
 
 from __future__ import annotations
