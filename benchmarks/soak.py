@@ -5,8 +5,8 @@
 Writes results/soak.json: bytes that the C library has handed out (mallinfo2: in use, freed blocks not counted), objects
 of Python and open files, over the steps of a training of a tiny model, and over cycles of opening, reading and closing
 of every kind of file that the library reads. Growth is from a tenth of the way to the end. `python docs/trust.py` draws
-it. Two trainings and a generator side by side are in benchmarks/writers.py. Exit code 1 where the heap grew by more than
-1%, or a file stayed open.
+it. Two trainings and a generator side by side are in benchmarks/writers.py. Exit code 1 where the heap grew by more
+than 1%, or a file stayed open.
 """
 
 from __future__ import annotations
