@@ -92,6 +92,8 @@ def run(arguments: list[str], debug: bool = False) -> int:
 def _explain(error: Exception) -> int:
     from halfwave.errors import InputError, UsageError
 
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "out of memory" in str(error):
+        return _fail(f"out of memory; what was finished is kept, a smaller --batch-size takes less ({error})", 1)
     code = 2 if isinstance(error, UsageError) else 1
     known = isinstance(error, InputError | OSError)
     return _fail(str(error) if known else f"{type(error).__name__}: {error} (--debug shows where)", code)

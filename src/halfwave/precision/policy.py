@@ -64,6 +64,8 @@ class Policy:
         for role in ROLES:
             object.__setattr__(self, role, get_format(getattr(self, role)).name)
         check_stabilizer(self.stabilizer)
+        if not isinstance(self.name, str):
+            raise ValueError(f"the name of a policy must be text, got {self.name!r}")
         pairs = self.layers.items() if isinstance(self.layers, Mapping) else self.layers
         object.__setattr__(self, "layers", tuple((name, policy) for name, policy in pairs))
         for name, policy in self.layers:
