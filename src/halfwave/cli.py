@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 
+from halfwave.commands import COMMANDS  # a list of names, which imports nothing
+
 # The rest of what is needed is imported where it is, after `main` has seen to interrupts.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,6 +92,8 @@ def run(arguments: list[str], debug: bool = False) -> int:
 def _explain(error: Exception) -> int:
     from halfwave.errors import InputError, UsageError
 
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "out of memory" in str(error):
+        return _fail(f"out of memory; what was finished is kept, a smaller --batch-size takes less ({error})", 1)
     code = 2 if isinstance(error, UsageError) else 1
     known = isinstance(error, InputError | OSError)
     return _fail(str(error) if known else f"{type(error).__name__}: {error} (--debug shows where)", code)
@@ -107,7 +111,6 @@ def parse(arguments: list[str]) -> Any:
     """The command object of a command line; UsageError, in one line, for what makes none."""
     from importlib import import_module
 
-    from halfwave.commands import COMMANDS
     from halfwave.commands.interface import read
     from halfwave.errors import UsageError
 
@@ -119,8 +122,6 @@ def parse(arguments: list[str]) -> Any:
 
 
 def _overview() -> str:
-    from halfwave.commands import COMMANDS
-
     lines = [f"  {name:<11} {summary}" for name, summary in COMMANDS.items()]
     return "\n".join(
         [

@@ -109,12 +109,31 @@ def check_no_input(output: str | Path, *inputs: str | Path) -> None:
             raise InputError(f"cannot write {output}: that would overwrite {read}, which is read; choose another name")
 
 
+class Place:
+    """A directory as it was found: another one of its name, or none, is not it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._found = self._look()
+
+    def check(self) -> None:
+        """InputError where it has been taken away: writing there would make a new one, with a part of the work."""
+        if self._look() != self._found:
+            raise InputError(f"{self.path} was removed while it was being written to; the same command begins anew")
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
 def as_path(given: Any) -> Path:
     """`given` as a path; InputError for what is none."""
-    try:
-        return Path(given)
-    except TypeError:
-        raise InputError(f"{described(given)} is no path: expected the name of a file or directory") from None
+    if not isinstance(given, str | os.PathLike) or "\0" in str(given):
+        raise InputError(f"{described(given)} is no path: expected the name of a file or directory")
+    return Path(given)
 
 
 def check_regular(path: str | Path) -> None:
@@ -167,6 +186,7 @@ def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Mapping[s
 
 def read_csv(path: str | Path) -> list[dict[str, Any]]:
     """The rows of a table, numbers as numbers and empty cells as None."""
+    path = as_path(path)
     check_regular(path)
     try:
         with open(path, newline="", encoding="utf-8") as file:
@@ -186,7 +206,7 @@ def _number(cell: str) -> Any:
 
 def read_json(path: str | Path) -> Any:
     """Read JSON; InputError that names the file when it is missing or damaged."""
-    path = Path(path)
+    path = as_path(path)
     check_regular(path)
     try:
         if (size := path.stat().st_size) > LARGEST_JSON:

@@ -8,8 +8,8 @@ from typing import Any
 
 HOSTILE: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 3, 10**3, 10**9, 10**18, 2**64, 10**30, -(10**9), 0.5, -0.0, 1e9, 1e308, float("inf"),
-    float("nan"), "", "x", "fp16", "\x1b[2J", "a" * 5000, "../../etc/passwd", [], [0], [10**9] * 3, ["x", None], {}, {"x": 1},
-    {"": None}, [[[[[]]]]],
+    float("nan"), "", "x", "fp16", "\x1b[2J", "a" * 5000, "../../etc/passwd", [], [0], [10**9] * 3, ["x", None], {},
+    {"x": 1}, {"": None}, [[[[[]]]]],
 )  # fmt: skip
 
 

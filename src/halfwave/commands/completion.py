@@ -14,7 +14,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from halfwave.commands import COMMANDS
-from halfwave.commands.interface import Option, options_of
+from halfwave.commands.options import Option, options_of
 from halfwave.data import GENERATORS
 from halfwave.experiments import experiment_names
 from halfwave.precision import PRECISIONS

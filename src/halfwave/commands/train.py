@@ -10,6 +10,7 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.commands.data import default_path, make_dataset
+from halfwave.commands.gate import check_memory
 from halfwave.commands.recipe_defaults import (
     defaults_of_config,
     defaults_of_data,
@@ -23,7 +24,7 @@ from halfwave.measure import keep_freed_blocks
 from halfwave.models import check_arguments
 from halfwave.numerics import core_count
 from halfwave.recipes import GENERAL, Recipe, general_recipe, get_recipe, recipes
-from halfwave.training import PLANNED, RunResult, TrainConfig, initial_model, open_data, train, train_seeds
+from halfwave.training import AUTO, PLANNED, RunResult, TrainConfig, initial_model, open_data, train, train_seeds
 
 # Set by the recipe or by options of the command itself.
 _NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
@@ -49,6 +50,8 @@ class TrainBase:
     """File of a precision plan (`PrecisionPlan.save`): trains with --precision planned."""
     seeds: int = 1
     """Train so many times, from --seed on, and report mean and deviation."""
+    force: bool = False
+    """Train also where the memory plan says that it does not fit."""
 
     @classmethod
     def known(cls, call: TrainBase | None) -> dict[str, Any]:
@@ -71,16 +74,21 @@ class TrainBase:
         changes = self._changes()
         recipe = self._recipe(changes)
         _check_arguments(recipe, changes["arguments"])
-        data = self.data
+        data, makes_data = self.data, False
         if data is None:
             asked = _taken(changes, _OF_DATA)
             recipe = as_usage(lambda: adapt(recipe, **asked))
-            data = None if recipe.live else recipe_data(recipe)
+            makes_data = not recipe.live
+            data = _path(recipe, _generator(recipe)) if makes_data else None
         config = as_usage(lambda: TrainConfig.of(recipe, data, **changes))
         as_usage(config.build_schedule)
         out = self.out or _run_directory(recipe, config)
         if self.seeds < 1:
             raise UsageError(f"--seeds must be at least 1, got {self.seeds}")
+        if makes_data:  # once all else is right: it may take minutes
+            recipe_data(recipe)
+        if not self.force:
+            check_memory(config, open_data(config))
         keep_freed_blocks()
         if self.seeds > 1:
             _report_seeds(out, train_seeds(config, out, self.seeds))
@@ -110,7 +118,8 @@ class TrainBase:
 
     def _changes(self) -> dict[str, Any]:
         """All that the command line changes of a recipe's settings."""
-        return {**self._given(), **self._planned(), "arguments": parse_pairs(self.arguments, "--arguments")}
+        arguments = parse_pairs(self.arguments, "--arguments")
+        return {"compile": AUTO, **self._given(), **self._planned(), "arguments": arguments}
 
     def _given(self) -> dict[str, Any]:
         """Options that were set on the command line; None stands for what the recipe or the trainer says."""

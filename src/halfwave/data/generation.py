@@ -113,8 +113,8 @@ def _check_arguments(path: Path, n_train: int, n_test: int, seed: int, workers: 
         raise InputError(f"n_train and n_test are {n_train} and {n_test}; each split needs at least 1 sample")
     if workers < 1:
         raise InputError(f"workers is {workers}; at least 1 is needed")
-    if seed < 0:
-        raise InputError(f"seed is {seed}; it must not be negative")
+    if not isinstance(seed, int) or not 0 <= seed < 2**64:
+        raise InputError(f"seed is {seed!r}; a whole number from 0 to 2^64 - 1 is needed")
     if path.is_dir():
         raise InputError(f"{path} is a directory; give the name of a file to write")
     if force and _rank()[1] > 1:

@@ -30,11 +30,18 @@ def refuse_unknown(cls: type, given: Iterable[str]) -> None:
             raise ArgumentError(f"{cls.__name__} has no argument {name!r}{nearest(name, accepted)}: expected {listed}")
 
 
+_MOST = {"layers": 1024, "levels": 16}
+"""What is repeated more often than anyone means takes for ever to build; a level has twice the channels of the last."""
+
+
 def check_counts(**counts: int) -> None:
-    """ValueError unless every value is a positive integer."""
+    """ValueError unless every value is a positive integer, and no number of layers or levels beyond all use."""
     for name, value in counts.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}")
+        most = next((most for end, most in _MOST.items() if name.endswith(end)), value)
+        if value > most:
+            raise ValueError(f"{name} must be at most {most}, got {value}")
 
 
 def refuse_complex(complex_data: bool) -> None:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from halfwave.models.arguments import check_counts
+
 Factor = float | Sequence[float]
 Factors = tuple[float, ...]
 """One factor for each axis of the grid."""
 
 
+_MOST = 64
+"""A block that refines a grid by more would fill any memory."""
+
+
 def layer_factors(given: float | Sequence[Factor] | None, n_layers: int, dim: int) -> list[Factors | None]:
     """The factors of every block: none, one number for all, one per block, or for each block one per axis."""
+    check_counts(n_layers=n_layers)
     if given is None:
         return [None] * n_layers
     layers = list(given) if isinstance(given, Sequence) else [given] * n_layers
@@ -19,7 +26,7 @@ def layer_factors(given: float | Sequence[Factor] | None, n_layers: int, dim: in
     if len(factors) != n_layers or any(len(f) != dim or not all(_positive(x) for x in f) for f in factors):
         raise ValueError(
             f"resolution_scaling_factor must be a positive number, {n_layers} of them (one per block), or {n_layers} "
-            f"lists of {dim}; got {given!r}"
+            f"lists of {dim}, none above {_MOST}; got {given!r}"
         )
     return list(factors)
 
@@ -53,4 +60,4 @@ def _is_grid(shape: object, dim: int) -> bool:
 
 
 def _positive(number: object) -> bool:
-    return isinstance(number, (int, float)) and not isinstance(number, bool) and number > 0
+    return isinstance(number, (int, float)) and not isinstance(number, bool) and 0 < number <= _MOST

@@ -26,7 +26,8 @@ class Schedule:
     def __init__(self, phases: Sequence[tuple[float, str | Policy]]) -> None:
         checked = tuple((float(fraction), as_policy(policy)) for fraction, policy in phases)
         fractions = [fraction for fraction, _ in checked]
-        if not checked or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
+        # Asked so that NaN, which compares with nothing, does not pass.
+        if not checked or not all(fraction > 0 for fraction in fractions) or not abs(sum(fractions) - 1) <= 1e-6:
             raise ValueError(f"schedule fractions must be positive and sum to 1, got {fractions}")
         object.__setattr__(self, "phases", checked)
 

@@ -16,6 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from halfwave.errors import InputError
+from halfwave.files import Place
 from halfwave.training.engine import Engine
 from halfwave.training.nonfinite import NonFiniteError
 from halfwave.training.saving import model_file
@@ -72,6 +73,7 @@ class Keeper:
 
     def __init__(self, engine: Engine, run_dir: Path, metadata: Mapping[str, Any]) -> None:
         self.engine, self.run_dir, self.metadata = engine, run_dir, dict(metadata)
+        self.place = Place(run_dir)
         self.checkpoints = Checkpoints(run_dir / "state", engine.config.keep)
         self._best: State | None = None  # not yet written
         self._cost, self._written = 0.0, time.monotonic()
@@ -92,6 +94,7 @@ class Keeper:
 
     def checkpoint(self, batches: int, values: Mapping[str, Any]) -> None:
         """Write the engine's state after `batches` batches beside `values`, and the best model if it is a new one."""
+        self.place.check()
         if not self.engine.finite():
             raise NonFiniteError("the weights are not finite: not saved, the last checkpoint is kept")
         start = time.monotonic()
@@ -117,6 +120,7 @@ class Keeper:
 
     def save_model(self, epoch: int) -> None:
         """The operator as it stands, for `halfwave.load`."""
+        self.place.check()
         content = model_file(self.engine.operator, self._extra(epoch))
         if self.engine.fabric.is_global_zero:
             write_sealed(self.run_dir / "model.safetensors", *content)

@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 from torch import nn
 
 from halfwave.data import ChannelAxis, GivenData, ReadOptions, Window, is_given
@@ -25,17 +25,21 @@ SCHEDULE = "schedule"
 LIVE = "live:"
 GIVEN = "given: "
 PLANNED = "planned"
+AUTO: Literal["auto"] = "auto"
 PAPER = ((0.25, "mixed"), (0.5, "amp"), (0.25, "full"))
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
 FREE_ON_RESUME = (
-    "data", "test_data", "accelerator", "devices", "strategy", "mesh", "checkpoint_every", "checkpoint_steps", "keep",
+    "data", "test_data", "accelerator", "devices", "strategy", "mesh", "compile",
+    "checkpoint_every", "checkpoint_steps", "keep",
 )  # fmt: skip
 
 
 class TrainConfig(BaseModel):
     """The settings of one training run. Unknown fields and values raise `InputError` in one line."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
+    )
 
     data: str
     """Dataset file or directory, of any format that `halfwave.data.open_any` reads; or live:NAME, samples that the
@@ -124,7 +128,7 @@ class TrainConfig(BaseModel):
     """Of point clouds: a point counts by its area in the training loss."""
     graph_cache: int | None = Field(None, ge=0)
     """Of point clouds: MiB of neighbourhoods that are kept rather than searched again; by default 256."""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**64)
     """Of the first weights, the order of samples and all else that is drawn; the same seed gives the same run."""
 
     precision: str = "mixed"
@@ -163,8 +167,9 @@ class TrainConfig(BaseModel):
     mesh: str | None = None
     """Processes that share fields: data=2,grid=2 for two groups with other samples, of two processes each, which have
     half of every field along its first axis; grid=2x2 for two axes. In place of devices and strategy."""
-    compile: bool = False
-    """Run the step through torch.compile: a minute or two before the first one, then faster."""
+    compile: bool | Literal["auto"] = False
+    """Compile the model; auto does where the run is long enough to repay it several times, and `halfwave train` does
+    auto by default."""
     recompute: bool = False
     """Recompute the activations of each block in backward: less memory, more time."""
     in_memory: bool = True
@@ -217,18 +222,30 @@ class TrainConfig(BaseModel):
         arguments = {**recipe.arguments, **settings.pop("arguments", {})}
         return cls(model=recipe.model, arguments=arguments, recipe=recipe.name, **settings)
 
+    @field_validator("*")
+    @classmethod
+    def _of_a_machine(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, int) and value >= 2**63 and info.field_name != "seed":
+            raise ValueError(f"a number below 2^63 is expected, got {value}")
+        return value
+
     @field_validator("arguments")
     @classmethod
     def _as_json(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         # Tuples become lists now rather than in the file, so that a config equals itself read back.
-        return json.loads(json.dumps(arguments))
+        try:
+            return json.loads(json.dumps(arguments))
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"expected values that are JSON: {error}") from None
 
     @field_validator("precision")
     @classmethod
     def _known_precision(cls, precision: str) -> str:
         named = (*PRECISIONS, SCHEDULE, PLANNED)
         if precision not in (*named, *BLOCKS):
-            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join(named)}")
+            raise ValueError(
+                f"unknown precision {precision!r}: expected one of {', '.join(named)}{nearest(precision, named)}"
+            )
         return precision
 
     @field_validator("policy", mode="before")

@@ -10,13 +10,14 @@ import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from halfwave.data import Windows
 from halfwave.domains import Domain
-from halfwave.errors import InputError
+from halfwave.errors import InputError, described
 from halfwave.models import computing_in
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch, Samples, part_of
@@ -45,7 +46,13 @@ def evaluate(
     `CloudSamples(split, operator.encoder)`; the errors are {"l2"} then. Where targets are zero, their number is beside
     the errors as "zero_targets"; InputError when all are.
     """
-    found = mean_errors(sample_errors(model, split, range(len(split)), batch_size, resolution))
+    _check_given(model, split, batch_size)
+    if resolution is not None and not isinstance(resolution, int):
+        raise InputError(f"resolution is {described(resolution)}: expected a number of points")
+    try:
+        found = mean_errors(sample_errors(model, split, range(len(split)), batch_size, resolution))
+    except ValueError as error:  # of a model that is given what it does not take
+        raise InputError(str(error)) from error
     return found.means | ({"zero_targets": found.zero_targets} if found.zero_targets else {})
 
 
@@ -55,6 +62,7 @@ def rounding_of(model: nn.Module, split: Samples, policy: str | Policy | None = 
 
     The weights are the same, `policy` is the model's own by default. 0 where it rounds nothing below fp32.
     """
+    _check_given(model, split, batch_size)
     loss, device = build_loss("l2", split.domain), next(model.parameters()).device
     total = 0.0
     model.eval()
@@ -66,6 +74,15 @@ def rounding_of(model: nn.Module, split: Samples, policy: str | Policy | None = 
             exact = model(batch.x)
         total += float(loss.per_sample(rounded, _as_target(exact, batch.y)).double().sum())
     return total / len(split)
+
+
+def _check_given(model: Any, split: Any, batch_size: Any) -> None:
+    if not isinstance(model, nn.Module):
+        raise InputError(f"the model is {described(model)}: expected a module, such as halfwave.load gives")
+    if not all(hasattr(split, name) for name in ("domain", "__len__", "__getitem__")):
+        raise InputError(f"the samples are {described(split)}: expected a split, such as open_any(path).test")
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise InputError(f"batch_size is {described(batch_size)}: expected a number of at least 1")
 
 
 def _as_target(answer: Tensor, target: Targets) -> Targets:

@@ -77,7 +77,6 @@ class Loop:
                     self._run(interrupts)
             else:
                 self._run(interrupts)
-        self.recorder.close()
         return self.position
 
     def _run(self, interrupts: Interrupts) -> None:
@@ -157,7 +156,7 @@ class Loop:
         Not at the very first update, when the optimizer has no state yet, unless it is the last one of its epoch too,
         as every row has its figures. The position alone decides, so that a resumed run has the same ones.
         """
-        if self.config.compile or self.config.strategy == "fsdp":
+        if self.engine.compiled or self.config.strategy == "fsdp":
             return False  # their allocations do not pass the dispatcher
         known = self.position.measured.get(self._measured_as)
         if known is not None and (known[2] > 0 or self.position.step == 0):
@@ -245,6 +244,7 @@ class Loop:
 
     def _close_epoch(self) -> None:
         """Evaluate, add the row, checkpoint; in this order, so that a checkpoint has all rows up to its epoch."""
+        self.keeper.place.check()
         position, config = self.position, self.config
         last = position.epoch + 1 == config.epochs
         errors = self._evaluate() if last or (position.epoch + 1) % config.evaluate_every == 0 else None

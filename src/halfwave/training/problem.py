@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
+import torch
 from torch import nn
 
 from halfwave.data import (
@@ -195,6 +196,14 @@ def build_network(config: TrainConfig, problem: Problem) -> nn.Module:
         return build_model(config.model, problem.model_arguments(config))
     except (TypeError, ValueError) as error:
         raise InputError(f"{config.model} cannot be built: {error}") from error
+
+
+def meta_network(config: TrainConfig, dataset: AnyDataset) -> nn.Module:
+    """The network that a training of this config steps, on `meta`, where it takes no memory; in time, one that does."""
+    problem = problem_of(dataset)
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        network = build_network(config, problem)
+    return network if isinstance(problem, CloudProblem) else problem.operator(config, network, fit=False).model
 
 
 def build_operator(config: TrainConfig, dataset: AnyDataset) -> Operator:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from halfwave.errors import InputError
-from halfwave.files import read_csv, read_json, write_csv, write_json
+from halfwave.files import as_path, read_csv, read_json, write_csv, write_json
+from halfwave.training.event_log import EventLog
 
 Row = dict[str, Any]
 """A row of metrics.csv as it is read back."""
@@ -134,7 +135,7 @@ def write_metrics(run_dir: Path, rows: Iterable[EpochMetrics]) -> None:
 
 def read_metrics(run_dir: str | Path) -> list[Row]:
     """The rows of metrics.csv, numbers as numbers and empty cells as None."""
-    return read_csv(Path(run_dir) / "metrics.csv")
+    return read_csv(as_path(run_dir) / "metrics.csv")
 
 
 def _largest(values: Iterable[int | None]) -> int | None:
@@ -150,18 +151,15 @@ class Recorder:
     def __init__(self, run_dir: Path, writes: bool) -> None:
         self.run_dir, self.writes = run_dir, writes
         self._times: list[float] = []  # seconds per sample
-        self._board: Any = None
+        self._events: EventLog | None = None
 
     def begin(self, rows: Sequence[EpochMetrics]) -> None:
         """Start, or go on after `rows`: what was written beyond them is of epochs that will be run again."""
         if not self.writes:
             return
-        # Imported here: only the process that writes needs it.
-        from torch.utils.tensorboard import SummaryWriter
-
         write_metrics(self.run_dir, rows)
         purge = rows[-1].epoch + 1 if rows else None
-        self._board = SummaryWriter(str(self.run_dir), purge_step=purge)
+        self._events = EventLog(self.run_dir, purge)
 
     def add(self, rows: Sequence[EpochMetrics], ranges: Sequence[Mapping[str, Any]]) -> None:
         """The rows so far, the last of them new, and the ranges seen so far, if they are monitored."""
@@ -170,13 +168,9 @@ class Recorder:
         write_metrics(self.run_dir, rows)
         if ranges:
             write_csv(self.run_dir / "ranges.csv", tuple(ranges[0]), ranges)
-        for name, value in asdict(rows[-1]).items():
-            if name != "epoch" and isinstance(value, (int, float)):
-                self._board.add_scalar(name, value, rows[-1].epoch)
-
-    def close(self) -> None:
-        if self._board is not None:
-            self._board.close()
+        assert self._events is not None, "begun before anything is added"
+        numbers = {name: value for name, value in asdict(rows[-1]).items() if isinstance(value, (int, float))}
+        self._events.add({name: value for name, value in numbers.items() if name != "epoch"}, rows[-1].epoch)
 
     def time(self, samples: int, seconds: float) -> None:
         self._times.append(seconds / samples)

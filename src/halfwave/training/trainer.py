@@ -26,13 +26,14 @@ from torch import nn
 
 from halfwave.data import Split
 from halfwave.display import Display
-from halfwave.errors import InputError
-from halfwave.files import check_no_input, make_directory, write_json
+from halfwave.errors import InputError, described
+from halfwave.files import as_path, check_no_input, make_directory, write_json
 from halfwave.models import MODELS, set_precision, stepping_model, trial_run
 from halfwave.parallel import GridLayout, MeshShape, parallelize
 from halfwave.recipes import GENERAL, general_recipe
 from halfwave.training.checkpointing import Keeper
-from halfwave.training.config import GIVEN, TrainConfig
+from halfwave.training.compiling import compiles, missing_compiler
+from halfwave.training.config import AUTO, GIVEN, TrainConfig
 from halfwave.training.devices import is_spawned, launch, under_torchrun
 from halfwave.training.engine import Engine
 from halfwave.training.from_run import begin_from, initial_model, keep_units
@@ -110,8 +111,9 @@ def train(
     written, and a directory that holds a run with other settings or other data.
     """
     config = _settle(config, settings)
+    run_dir = None if run_dir is None else as_path(run_dir)
     name = f"{config.model.removeprefix('module:')}-{config.precision}"
-    run_dir = Path("runs") / name if run_dir is None else Path(run_dir)
+    run_dir = Path("runs") / name if run_dir is None else run_dir
     held = (None if config.data.startswith(GIVEN) else config.data, config.test_data)
     check_no_input(run_dir, *(path for path in held if path is not None))
     job = Job(config)
@@ -142,6 +144,8 @@ def train(
 def _settle(config: TrainConfig | None, settings: dict[str, Any]) -> TrainConfig:
     if config is not None and settings:
         raise InputError(f"{next(iter(settings))} is given beside a config: expected it in the config")
+    if config is not None and not isinstance(config, TrainConfig):
+        raise InputError(f"config is {described(config)}: expected a TrainConfig, or settings by their names")
     if config is not None:
         return config
     family, data = settings.get("model", "fno"), settings.get("data")
@@ -164,10 +168,10 @@ def check_config(job: Job) -> None:
     problem.check(config)
     config.build_schedule()
     for option in ("compile", "loss_scaling"):
-        if config.strategy == "fsdp" and getattr(config, option):
+        if config.strategy == "fsdp" and getattr(config, option) is True:
             raise InputError(f"{option} does not work with strategy fsdp: expected strategy ddp")
     _check_mesh(job)
-    if config.compile and config.monitor:
+    if config.compile is True and config.monitor:
         raise InputError("monitor looks at every layer and compile fuses them: expected one of the two")
 
 
@@ -177,7 +181,7 @@ def _check_mesh(job: Job) -> None:
     if shape is None:
         return
     refused = {
-        "devices": config.devices != 1, "strategy": config.strategy != "auto", "compile": config.compile,
+        "devices": config.devices != 1, "strategy": config.strategy != "auto", "compile": config.compile is True,
         "loss_scaling": config.loss_scaling, "monitor": config.monitor, "loss h1": config.loss == "h1",
         "test_resolutions": bool(config.test_resolutions), "augment": bool(config.augment),
         "horizon": config.window is not None, "a built model": config.module is not None,
@@ -239,9 +243,13 @@ def _train(fabric: Fabric, job: Job, run_dir: Path, quiet: bool) -> None:
     steps = -(-batches // config.accumulate) * config.epochs
     loss = problem.loss(config, find_floor(train_split, "train"), operator.model)
     find_floor(test_split, "test")  # refuses targets that are all zero now, and not after an epoch
-    engine = Engine(fabric, operator, loss, config, steps, team)
+    compiled = compiles(config, operator, train_split, steps, fabric.device)
+    missing = missing_compiler() if compiled and config.compile == AUTO else None
+    engine = Engine(fabric, operator, loss, config, steps, team, compiled and missing is None)
     with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
         display.say(dataset.understood())
+        if missing is not None:
+            display.say(f"{missing}: training runs eagerly, which is slower")
         if dataset.placement.origin == "default":
             display.say(f"domain: {dataset.domain}, the default, as {dataset.path.name} declares none (--domain)")
         keeper = Keeper(engine, run_dir, {**dataset.metadata, "domain": dataset.placement.to_dict()})
@@ -254,6 +262,7 @@ def _train(fabric: Fabric, job: Job, run_dir: Path, quiet: bool) -> None:
 
         draw_curves(run_dir)
         RunResult.of(position.status, position.rows, resolutions, run_dir).write()
+        keeper.place.check()
     fabric.barrier()
 
 
@@ -268,16 +277,18 @@ def train_seeds(config: TrainConfig, run_dir: str | Path, seeds: int, *, quiet: 
     Returns, and writes to ``run_dir/summary.json``, {"seeds": [...], figure: {"mean", "std", "values"}}; the standard
     deviation is that of the sample, 0 for one seed. Stops after a run that was interrupted.
     """
-    if seeds < 1:
-        raise InputError(f"seeds must be at least 1, got {seeds}")
+    config = _settle(config, {})
+    if not isinstance(seeds, int) or not 1 <= seeds <= 2**64 - config.seed:
+        raise InputError(f"seeds must be at least 1 and end below 2^64, got {seeds} from {config.seed} on")
+    run_dir = as_path(run_dir)
     numbers = range(config.seed, config.seed + seeds)
     results = []
     for seed in numbers:
-        results.append(train(config.model_copy(update={"seed": seed}), Path(run_dir) / f"seed-{seed}", quiet=quiet))
+        results.append(train(config.model_copy(update={"seed": seed}), run_dir / f"seed-{seed}", quiet=quiet))
         if results[-1].status == "interrupted":
             return {"status": "interrupted", "seeds": list(numbers)[: len(results)]}
     summary = {"status": "finished", "seeds": list(numbers), **{f: _spread(results, f) for f in FIGURES}}
-    write_json(Path(run_dir) / SUMMARY, summary)
+    write_json(run_dir / SUMMARY, summary)
     return summary
 
 

@@ -1,0 +1,109 @@
+"""The memory plan as a gate: a training that does not fit is refused before it begins, with a way out."""
+
+import re
+import resource
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+from halfwave.cli import run
+from halfwave.commands import gate
+from halfwave.data import open_any
+from halfwave.errors import InputError
+from halfwave.planner import parse_bytes
+from halfwave.training import TrainConfig, meta_network
+
+GIB = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def data_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "waves.h5"
+    rng = np.random.default_rng(0)
+    with h5py.File(path, "w") as file:
+        for split, count in (("train", 64), ("test", 2)):
+            for name in ("x", "y"):
+                file[f"{split}/{name}"] = rng.standard_normal((count, 1, 64, 64)).astype(np.float32)
+    return path
+
+
+def config_of(path, **changes):
+    arguments = {"n_modes": [8, 8], "hidden_channels": 32, "n_layers": 2}
+    return TrainConfig(data=str(path), arguments=arguments, precision="full", **{"batch_size": 8, **changes})
+
+
+def step_of(path, **changes):
+    config, dataset = config_of(path, **changes), open_any(path)
+    return gate._Step(config, dataset, meta_network(config, dataset))
+
+
+def needed(path, **changes):
+    """All that a training needs, by its plan."""
+    step = step_of(path, **changes)
+    return step._total(step._needed(step.share))
+
+
+def test_what_fits_passes_and_what_does_not_is_refused_with_the_largest_batch_that_fits(data_file, monkeypatch):
+    config, dataset, size = config_of(data_file), open_any(data_file), needed(data_file)
+    monkeypatch.setattr(gate, "free_memory_bytes", lambda: size)
+    gate.check_memory(config, dataset)
+    there = size * 2 // 3
+    monkeypatch.setattr(gate, "free_memory_bytes", lambda: there)
+    with pytest.raises(InputError, match=r"training needs .* are there: --batch-size \d+ fits, or --force to try") as e:
+        gate.check_memory(config, dataset)
+    batch = int(re.search(r"--batch-size (\d+)", str(e.value))[1])
+    assert needed(data_file, batch_size=batch) <= there < needed(data_file, batch_size=batch + 1)
+    monkeypatch.setattr(gate, "free_memory_bytes", lambda: needed(data_file, batch_size=1) // 2)
+    with pytest.raises(InputError, match="not even a batch of 1 fits"):
+        gate.check_memory(config, dataset)
+
+
+def test_the_quick_bound_is_one_and_the_estimate_is_near(data_file):
+    step = step_of(data_file, batch_size=4)
+    planned = step._needed(step.share)
+    assert planned <= step.share * step._estimate(exact=False)
+    estimate = step._fixed + step.share * (step._estimate(exact=True) - step._fixed)
+    assert 0.6 < estimate / planned < 1.7
+
+
+def test_every_process_counts_and_shards_of_parameters_once(data_file):
+    one, ddp, fsdp = (
+        step_of(data_file, **changes)
+        for changes in ({}, {"devices": 2, "strategy": "ddp"}, {"devices": 2, "strategy": "fsdp"})
+    )
+    assert ddp.share == fsdp.share == one.share // 2
+    assert ddp._total(1 << 30) == 2 * one._total(1 << 30)
+    assert ddp._total(1 << 30) - fsdp._total(1 << 30) == one._fixed
+
+
+def test_under_a_limit_of_six_gigabytes_a_training_that_needs_twelve_is_refused(data_file, tmp_path):
+    """The Must show: a process with `ulimit -v`, and nothing of the training is begun."""
+    sizes = ["--batch-size", "16", "--precision", "full", "--arguments"]
+    model = ["n_modes=[32,32]", "hidden_channels=128", "n_layers=7"]
+    command = [sys.executable, "-m", "halfwave", "train", "fno"]
+    places = ["--data", str(data_file), "--out", str(tmp_path / "run")]
+    limit = 6 * GIB
+    done = subprocess.run(
+        [*command, *places, *sizes, *model],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    found = re.fullmatch(r"halfwave: training needs (.+) and (.+) are there: (.+), or --force to try\n", done.stderr)
+    assert found, done.stderr
+    assert parse_bytes(found[1]) > parse_bytes(found[2])
+    assert 0 < parse_bytes(found[2]) < limit
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_no_machine_holds_is_refused_at_once(data_file, tmp_path, capsys):
+    command = ["train", "fno", "--data", str(data_file), "--out", str(tmp_path / "run"), "--arguments"]
+    assert run([*command, "hidden_channels=30000", "n_modes=[8,8]", "n_layers=1"]) == 1
+    assert "training needs" in capsys.readouterr().err
+    assert run([*command, "n_layers=1000000000"]) == 1
+    assert "n_layers must be at most 1024" in capsys.readouterr().err
