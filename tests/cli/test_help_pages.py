@@ -104,13 +104,15 @@ def test_a_group_names_options_that_there_are_and_none_has_two():
         (["--no-compile"], False),
         (["--compile", "True"], True),
         (["--compile", "False"], False),
+        (["--compile", "auto"], "auto"),
+        (["--compile", "--epochs", "3"], True),
         ([], None),
     ],
 )
 def test_switches_are_read_in_every_form(given, value):
     from halfwave.cli import parse
 
-    assert parse(["train", "darcy", *given]).compile is value
+    assert parse(["train", "darcy", *given]).compile == value
 
 
 def test_typos_are_named_before_their_consequences(fails, tmp_path):

@@ -50,7 +50,8 @@ class _Words:
     @property
     def flags(self) -> list[str]:
         own = [option for option in self.options if not option.positional]
-        switched = [f"--no-{o.flag[2:]}" for o in own if o.is_switch and o.default is not False]
+        turned = [o for o in own if o.is_open_switch or (o.is_switch and o.default is not False)]
+        switched = [f"--no-{option.flag[2:]}" for option in turned]
         return ["--help", *(option.flag for option in own), *switched]
 
     @property

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import MISSING, field, fields, make_dataclass
+from itertools import zip_longest
 from typing import Annotated, Any
 
 import tyro
@@ -128,16 +129,29 @@ def _known(command: type, arguments: Sequence[str], prog: str) -> Mapping[str, A
 
 
 def _switched(arguments: Sequence[str], options: Sequence[Option]) -> list[str]:
-    """``--compile True`` and ``--compile False`` as switches: ``--compile``, ``--no-compile``."""
+    """``--force True`` and ``--force False`` as switches; switches that take words too, as tyro reads their values."""
     switches = {option.flag: option for option in options if option.is_switch}
     given: list[str] = []
-    for argument in arguments:
+    for argument in _worded(arguments, [option for option in options if option.is_open_switch]):
         switch = switches.get(given[-1]) if given and argument in ("True", "False") else None
         if switch is None:
             given.append(argument)
         elif argument == "False":
             given[-1:] = [] if switch.default is False else [f"--no-{switch.flag[2:]}"]
     return given
+
+
+def _worded(arguments: Sequence[str], switches: Sequence[Option]) -> Iterator[str]:
+    """``--compile`` and ``--no-compile`` as ``--compile True`` and ``--compile False``."""
+    words = {switch.flag: (*switch.choices, "True", "False") for switch in switches}
+    for argument, following in zip_longest(arguments, arguments[1:]):
+        flag = argument.replace("--no-", "--", 1)
+        if flag in words and flag != argument:
+            yield from (flag, "False")
+        else:
+            yield argument
+            if argument in words and following not in words[argument]:
+                yield "True"
 
 
 @contextmanager

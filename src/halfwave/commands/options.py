@@ -81,14 +81,23 @@ class Option:
         return bare_type(self.annotation) is bool
 
     @property
+    def is_open_switch(self) -> bool:
+        """A switch that takes words too: ``--compile``, ``--no-compile``, ``--compile auto``."""
+        kind = bare_type(self.annotation)
+        return get_origin(kind) in (Union, types.UnionType) and bool in get_args(kind)
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """The values that it takes, where they are few and known."""
         kind = bare_type(self.annotation)
-        return tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
+        kinds = [part for part in get_args(kind) if part is not bool] if self.is_open_switch else [kind]
+        return tuple(str(value) for k in kinds if get_origin(k) is Literal for value in get_args(k))
 
     @property
     def metavar(self) -> str | None:
         """What stands for its value; None for choices and switches, which say themselves what they take."""
+        if self.is_open_switch:
+            return f"[{'|'.join(self.choices)}]"
         if self.positional and self.name in _PLACES:
             return _PLACES[self.name] if self.default is MISSING else f"[{_PLACES[self.name]}]"
         return _VALUES.get(self.name) or _metavar(bare_type(self.annotation))

@@ -19,7 +19,7 @@ from halfwave.commands.recipe_defaults import (
 )
 from halfwave.data import Generator, build_generator
 from halfwave.errors import InputError, UsageError
-from halfwave.files import read_json
+from halfwave.files import check_no_input, read_json
 from halfwave.measure import keep_freed_blocks
 from halfwave.models import check_arguments
 from halfwave.numerics import core_count
@@ -87,6 +87,7 @@ class TrainBase:
             raise UsageError(f"--seeds must be at least 1, got {self.seeds}")
         if makes_data:  # once all else is right: it may take minutes
             recipe_data(recipe)
+        check_no_input(out, *(path for path in (config.data, config.test_data) if path is not None))
         if not self.force:
             check_memory(config, open_data(config))
         keep_freed_blocks()
