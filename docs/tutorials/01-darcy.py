@@ -74,10 +74,9 @@ for batch, grid in ((8, 32), (16, 32), (64, 32), (16, 128)):
 
 # %%
 fig, (left, *right) = plt.subplots(1, 5, figsize=(14, 2.7), constrained_layout=True)
-for name, run in (("full", full), ("mixed", mixed)):
-    left.semilogy(
-        [row["epoch"] for row in run.rows], [row["test_l2"] for row in run.rows], label=name
-    )
+for name, run, style in (("full", full, "-"), ("mixed", mixed, "--")):
+    epochs, errors = zip(*((row["epoch"], row["test_l2"]) for row in run.rows), strict=True)
+    left.semilogy(epochs, errors, style, label=name)
 left.set(title="test L2 by epoch", xlabel="epoch")
 left.legend()
 operator = hw.load("runs/mixed/model.safetensors")

@@ -56,6 +56,8 @@ for name, c in found.items():
 # *Predicted* comes from one run in float64 and its derivatives: the format was not run for it.
 #
 # ## Where does it come from, and what is the cheapest safe format?
+# (Shares are relative to the answer in the units of the data, with the mean that its normalizer adds: smaller than the
+# figures above, which are those of the model inside.)
 
 # %%
 policy = hw.Policy.named("mixed", dtype="bf16")

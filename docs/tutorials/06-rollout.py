@@ -14,10 +14,10 @@ from halfwave.precision import Policy
 from halfwave.training import compare_precisions, evaluate_rollout, start_of
 
 # %%
-generator = KuramotoSivashinsky(resolution=48, length=32.0, steps=40, interval=1.0)
+generator = KuramotoSivashinsky(resolution=64, length=64.0, steps=40, interval=1.0)
 generate(generator, "ks.h5", n_train=24, n_test=6)
 run = hw.train(
-    data="ks.h5", model="FNO", arguments={"n_modes": (24,), "hidden_channels": 24, "n_layers": 2}, horizon=1,
+    data="ks.h5", model="FNO", arguments={"n_modes": (40,), "hidden_channels": 24, "n_layers": 2}, horizon=1,
     residual=True, epochs=12, batch_size=32, learning_rate=6e-3, scheduler="one-cycle", precision="full",
     run_dir="runs/ks", quiet=True,
 )  # fmt: skip

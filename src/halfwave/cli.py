@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 
+from halfwave.commands import COMMANDS  # a list of names, which imports nothing
+
 # The rest of what is needed is imported where it is, after `main` has seen to interrupts.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,7 +111,6 @@ def parse(arguments: list[str]) -> Any:
     """The command object of a command line; UsageError, in one line, for what makes none."""
     from importlib import import_module
 
-    from halfwave.commands import COMMANDS
     from halfwave.commands.interface import read
     from halfwave.errors import UsageError
 
@@ -121,8 +122,6 @@ def parse(arguments: list[str]) -> Any:
 
 
 def _overview() -> str:
-    from halfwave.commands import COMMANDS
-
     lines = [f"  {name:<11} {summary}" for name, summary in COMMANDS.items()]
     return "\n".join(
         [

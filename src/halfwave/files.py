@@ -120,7 +120,7 @@ def check_no_input(output: str | Path, *inputs: str | Path) -> None:
             raise InputError(f"cannot write {output}: that would overwrite {read}, which is read; choose another name")
 
 
-class Place:
+class FoundDirectory:
     """A directory as it was found: another one of its name, or none, is not it."""
 
     def __init__(self, path: Path) -> None:

@@ -12,6 +12,7 @@ import halfwave as hw
 from halfwave.commands.view_samples import gather_answers
 from halfwave.data import Advection, generate, open_dataset
 from halfwave.domains import Box, Sphere, Torus
+from halfwave.planner import PolicyVerdict
 from halfwave.training import open_data, read_config, wave_spectrum
 
 
@@ -19,7 +20,14 @@ def gallery_of(page):
     return json.loads(re.search(r'id="gallery">(.*?)</script>', page.read_text(), re.DOTALL)[1])
 
 
-def test_a_run_on_a_grid(trained, dataset, command, tmp_path):
+def test_a_run_on_a_grid(trained, dataset, command, tmp_path, monkeypatch):
+    certified = []
+    monkeypatch.setattr(
+        "halfwave.commands.view.certify",
+        lambda model, x, policy, targets: certified.append((x, policy.name, targets)) or "Verdict: mixed is safe",
+    )
+    verdict = PolicyVerdict("mixed", 10**8, 2 * 10**8, True, 64, 1.29, 1.29, 1e-3, 1e-2)
+    monkeypatch.setattr("halfwave.commands.view.judge", lambda *_: iter([verdict]))
     out = tmp_path / "v.html"
     code, printed, _ = command("view", trained, "--out", out, "--samples", 2)
     assert code == 0
@@ -34,7 +42,8 @@ def test_a_run_on_a_grid(trained, dataset, command, tmp_path):
     assert (shot["inputs"][0]["low"], shot["inputs"][0]["high"]) == (float(x.min()), float(x.max()))
     text = out.read_text()
     assert "Verdict: mixed" in text
-    assert "x slower" in text or "x faster" in text
+    assert [(tuple(x.shape), policy) for x, policy, _ in certified] == [((3, 1, 16, 16), "mixed")]
+    assert "1.29x slower" in text
     assert "a device that is assumed: rtx-3090-ti" in " ".join(text.split())
     assert len(re.findall("<svg", text)) == 4
     assert "Not here" not in text

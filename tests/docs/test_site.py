@@ -138,3 +138,28 @@ def command_lines():
 def test_command_lines_of_the_pages_are_understood(line):
     _, *words = shlex.split(line, comments=True)
     assert cli.parse(words) is not None
+
+
+def test_sentences_follow_from_whatever_the_results_are(tmp_path, monkeypatch):
+    folder = tmp_path / "results" / "small"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    assert "No results are committed" in readme.verdicts()
+    assert "`overview` is not among the committed results" in readme.results()
+    (folder / "report.csv").write_text(
+        "experiment,scale,status,row,figure,paper,ours\n"
+        'overview,small,in part,dataset=Darcy flow; method=full,"error, L2",,0.0719 ± 0.003\n'
+        'overview,small,in part,dataset=Darcy flow; method=AMP fp16,"error, L2",,0.072\n'
+        'overview,small,in part,"dataset=Darcy flow; method=ours (matrix products, fp16)","error, L2",,0.07204\n'
+        'overview,small,in part,"dataset=Darcy flow; method=ours (matrix products, fp16)",'
+        '"memory less than full, %",25.8,22.90403\n'
+        "peer,small,refuted,dataset=Darcy flow; method=theirs,seconds per epoch,,1234.5\n"
+    )
+    told = readme.results()
+    assert "| data | method | test L2 | memory less, % |" in told
+    assert "| Darcy flow | full | 0.0719 ± 0.003 | – |" in told
+    assert "| Darcy flow | ours (matrix products, fp16) | 0.072 | 22.9 |" in told
+    assert "AMP" not in told
+    assert "No record of `overview` is committed." in told
+    assert readme.verdicts() == "Of 2 experiments at scale small: 1 in part, 1 refuted."
+    assert "| Darcy flow | theirs | 1,234 |" in readme.peer()

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 import torch
-from guarded import run_trials, summed
+from guarded import run_trials
 from specimens import (
     GRID,
     N,
@@ -41,8 +41,10 @@ from specimens import (
 )
 
 from halfwave.data import ReadOptions, open_any, open_clouds
+from halfwave.errors import InputError
 
 CRAFTED, READS, OTHERWISE = {}, set(), {}
+AS_IT_SHOULD_BE = "as it should be"
 BIG = 10**12
 BOMB = 2 * 2**30
 """Bytes that a bomb unpacks to."""
@@ -62,23 +64,32 @@ def crafted(name, read=read_dataset, harmless=False):
 
 
 def run_crafted(folder, names=None):
-    """Write and read each of the files in a watched process: the outcome of each."""
-    return [run_one(folder, name) for name in names or CRAFTED]
+    """Write and read each of the files in a watched process.
 
+    As it should be is `refused`, and for harmless ones `equal`; `altered` counts those that were read and should not
+    have been, `raw` also the harmless ones that were refused.
+    """
+    chosen = list(names or CRAFTED)
+    paths = [_write(folder / f"{number:03d}", name) for number, name in enumerate(chosen)]
 
-def run_one(folder, name):
-    place = folder / f"{list(CRAFTED).index(name):03d}"
-    place.mkdir()
-    path = CRAFTED[name](place)
-    read = OTHERWISE.get(name, read_dataset)
-    outcome = run_trials(name, 1, lambda _: read(path))
-    outcome.equal, outcome.altered = (outcome.altered, 0) if name in READS else (0, outcome.altered)
+    def trial(number):
+        name = chosen[number]
+        try:
+            OTHERWISE.get(name, read_dataset)(paths[number])
+        except InputError as error:
+            if name in READS:
+                raise AssertionError(f"{name} is harmless: {error}") from error
+            raise
+        return AS_IT_SHOULD_BE if name in READS else f"{name} was read"
+
+    outcome = run_trials(f"crafted files ({len(chosen)})", len(chosen), trial, AS_IT_SHOULD_BE)
+    outcome.notes += [f"{chosen[number]} was read" for number in outcome.altered_trials]
     return outcome
 
 
-def run_all_crafted(folder):
-    """All as one outcome: `altered` counts those that should have been refused and were read."""
-    return summed(f"crafted files ({len(CRAFTED)})", run_crafted(folder))
+def _write(folder, name):
+    folder.mkdir()
+    return CRAFTED[name](folder)
 
 
 # HDF5: a file of ours, with something done to it

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from crafted_files import run_all_crafted
+from crafted_files import run_crafted
 from file_mutations import run_mutations
 from full_disks import run_full_disks
 from guarded import Outcome, table
@@ -21,7 +21,7 @@ def run(mutations_per_reader, seed, say=lambda line: None) -> list[Outcome]:
         outcomes.append(run_mutations(specimen, mutations_per_reader, seed))
         say(table(outcomes)[-1])
     with tempfile.TemporaryDirectory(prefix="halfwave-crafted-") as folder:
-        outcomes.append(run_all_crafted(Path(folder)))
+        outcomes.append(run_crafted(Path(folder)))
     say(table(outcomes)[-1])
     outcomes.append(run_full_disks())
     say(table(outcomes)[-1])

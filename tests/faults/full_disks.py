@@ -104,7 +104,7 @@ def _count(outcome, name, said):
         outcome.notes.append(f"{name}: {said[word]}")
 
 
-def _inside(name, kind, folder):
+def run_here(name, kind, folder):
     """The scenario, in its own process and folder."""
     import halfwave.cli
 
@@ -178,4 +178,4 @@ def _take_room(kind, room):
 
 
 if __name__ == "__main__":
-    print(json.dumps(_inside(*sys.argv[1:])))
+    print(json.dumps(run_here(*sys.argv[1:])))

@@ -8,13 +8,12 @@ import os
 import resource
 import select
 import signal
-from collections import Counter
 from dataclasses import dataclass, field
 
 from halfwave.errors import InputError
 
-PATIENCE = 30.0
-"""Seconds of one trial; all take milliseconds."""
+PATIENCE = 60.0
+"""Seconds of one trial on a busy machine; nearly all take milliseconds."""
 MEMORY_OVER = 300 * 2**20
 """Bytes above what the process had before the trial."""
 _ROOM = 12 * 2**30
@@ -38,6 +37,7 @@ class Outcome:
     memory_over: int = 0
     notes: list[str] = field(default_factory=list)
     """Which trials went wrong, and what was raised."""
+    altered_trials: list[int] = field(default_factory=list)
 
     @property
     def bad(self):
@@ -84,6 +84,7 @@ def _run_child(outcome, begun, count, trial, reference):
             number, word, memory, note = line.decode("utf-8", "replace").split("\t", 3)
             at = int(number) + 1
             _count(outcome, word, int(memory), f"{number}: {note}" if note else "")
+            outcome.altered_trials += [int(number)] if word == ALTERED else []
     os.close(read)
     os.waitpid(child, 0)
     if at < count:
@@ -140,11 +141,3 @@ def _reset_peak():
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
     return _status("VmRSS")
-
-
-def summed(name, outcomes):
-    """Several outcomes as one."""
-    total = Counter()
-    for outcome in outcomes:
-        total.update({key: value for key, value in vars(outcome).items() if isinstance(value, int)})
-    return Outcome(name, **total, notes=[note for outcome in outcomes for note in outcome.notes])

@@ -26,6 +26,10 @@ def choose(name: str, data: Path | None, reading: ReadingOptions) -> Choice:
         if data is not None:
             raise UsageError(f"{name} is a run, with data of its own: leave --data out")
         return _said(Choice(*recipe_of_run(Path(name))))
+    if not name:
+        raise UsageError(
+            "RECIPE is missing: a recipe such as darcy, a family (fno, ...) with --data, or a run directory"
+        )
     if name in GENERAL and data is None:
         raise UsageError(f"{name} takes its settings from the data: give --data FILE")
     if data is None:

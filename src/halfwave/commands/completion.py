@@ -14,7 +14,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from halfwave.commands import COMMANDS
-from halfwave.commands.interface import Option, options_of
+from halfwave.commands.options import Option, options_of
 from halfwave.data import GENERATORS
 from halfwave.experiments import experiment_names
 from halfwave.precision import PRECISIONS
@@ -50,7 +50,8 @@ class _Words:
     @property
     def flags(self) -> list[str]:
         own = [option for option in self.options if not option.positional]
-        switched = [f"--no-{o.flag[2:]}" for o in own if o.is_switch and o.default is not False]
+        turned = [o for o in own if o.is_open_switch or (o.is_switch and o.default is not False)]
+        switched = [f"--no-{option.flag[2:]}" for option in turned]
         return ["--help", *(option.flag for option in own), *switched]
 
     @property

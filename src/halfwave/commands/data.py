@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from tyro.conf import Positional
@@ -54,7 +54,11 @@ class Data:
         given = parse_pairs(call.parameters, "--parameters")
         generator = build_generator(call.name, resolution=call.resolution, **given)
         resolution = getattr(generator, "resolution", getattr(generator, "points", None))
-        own = {f.name: getattr(generator, f.name) for f in fields(generator) if f.name not in ("resolution", "points")}
+        own = {
+            f.name: getattr(generator, f.name)
+            for f in fields(cast(Any, generator))
+            if f.name not in ("resolution", "points")
+        }
         return {"out": default_path(generator), "resolution": resolution, "parameters": own}
 
     def run(self) -> None:

@@ -1,121 +1,33 @@
-"""The options of a command as they are shown and read: grouped, each with its text and the value that it will take.
+"""A command as tyro shows and reads it: its options under headings, each with the value that it will take.
 
-A command is a flat dataclass; the text of an option is the docstring under its field (or the field's metadata "help").
-Where that ends with "by default ...", these words are its default, unless the command knows the value: its class method
-`known`, where it has one, gives values by option for the command object of a call, or for None where there is none yet.
+A command may know values that depend on a call: its class method `known` gives them by option for the command object of
+the call, or for None where the arguments make none yet.
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
 import io
 import os
 import re
 import shutil
 import textwrap
-import types
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
-from functools import cache
-from itertools import pairwise
-from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, field, fields, make_dataclass
+from itertools import zip_longest
+from typing import Annotated, Any
 
 import tyro
 
-from halfwave.errors import InputError, UsageError, nearest
+from halfwave.commands.options import GROUPS, Option, bare_type, options_of
+from halfwave.commands.usage_errors import check_flags, explain
+from halfwave.errors import InputError, UsageError
 
 WIDTH = 80
-HELP = ("-h", "--help")
-GROUPS: dict[str, tuple[str, ...]] = {
-    "data": (
-        "data", "test_data", "n_train", "n_test", "subsample", "resolution", "steps", "domain", "x_key", "y_key",
-        "channel_axis", "in_memory", "parameters", "samples", "grid",
-    ),
-    "model": ("arguments", "init_from", "latent_resolution", "features", "speed", "graph_cache", "backend"),
-    "time": ("horizon", "horizons", "history", "time_stride", "unroll", "residual", "noise", "recompute_steps"),
-    "precision": (
-        "precision", "policy", "phases", "dtype", "stabilizer", "loss_scaling", "on_nonfinite", "against", "format",
-        "weights", "auto", "max_error", "max_bytes", "max_time", "alpha", "policies",
-    ),
-    "training": (
-        "epochs", "batch_size", "batch", "learning_rate", "weight_decay", "optimizer", "scheduler", "augment",
-        "loss", "area_weighted", "normalise", "clip", "accumulate", "patience", "seed", "seeds",
-    ),
-    "devices": (
-        "accelerator", "devices", "device", "device_memory", "measure", "strategy", "mesh", "workers", "compile",
-        "recompute",
-    ),
-    "records": (
-        "out", "force", "json", "plot", "animation", "monitor", "checkpoint_every", "checkpoint_steps", "keep",
-        "evaluate_every", "test_resolutions", "sort",
-    ),
-}  # fmt: skip
-"""Options by what they are about, under the same heading in every command; the others stand under "options"."""
-_GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}
-_PLACES = {"run_path": "RUN", "input": "IN", "output": "OUT", "name": "NAME", "recipe": "RECIPE", "runs": "RUN ..."}
-_VALUES = {
-    "arguments": "KEY=VALUE ...", "parameters": "KEY=VALUE ...", "run": "RUN", "precision": "NAME", "dtype": "NAME",
-    "format": "NAME", "device": "NAME", "scale": "NAME", "stabilizer": "NAME", "backend": "NAME",
-}  # fmt: skip
 _FEW = 12
-_NOTHING = (None, "", (), {}, MISSING)
-_TYPES = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
-_DEFAULT = re.compile(r"^(?P<text>.*?)[;:,.]? [Bb]y default (?P<words>[^.;]*(?:\.(?=\S)[^.;]*)*)\.?$", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option or positional of a command, before anything is known of a call."""
-
-    name: str
-    annotation: Any
-    default: Any
-    text: str
-    words: str
-    positional: bool
-
-    @property
-    def flag(self) -> str:
-        return f"--{self.name.replace('_', '-')}"
-
-    @property
-    def group(self) -> str:
-        return "" if self.positional else _GROUP_OF.get(self.name, "")
-
-    @property
-    def is_switch(self) -> bool:
-        return _bare(self.annotation) is bool
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The values that it takes, where they are few and known."""
-        kind = _bare(self.annotation)
-        return tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
-
-    @property
-    def metavar(self) -> str | None:
-        """What stands for its value; None for choices and switches, which say themselves what they take."""
-        if self.positional and self.name in _PLACES:
-            return _PLACES[self.name] if self.default is MISSING else f"[{_PLACES[self.name]}]"
-        return _VALUES.get(self.name) or _metavar(_bare(self.annotation))
-
-    def hint(self, known: Mapping[str, Any]) -> str:
-        """The value that it will take, in brackets."""
-        for value in (known.get(self.name), self.default):
-            if value not in _NOTHING:
-                return f"(default: {shown(value)})"
-        return f"(default: {self.words})" if self.words else "(optional)"
-
-
-@cache
-def options_of(command: type) -> tuple[Option, ...]:
-    """Every option of a command, in the order of its fields."""
-    hints, docs = get_type_hints(command, include_extras=True), attribute_docs(command)
-    return tuple(_option(f, hints[f.name], docs.get(f.name, "")) for f in fields(command))
+HELP = ("-h", "--help")
 
 
 def read(command: type, arguments: Sequence[str], prog: str) -> Any:
@@ -125,7 +37,7 @@ def read(command: type, arguments: Sequence[str], prog: str) -> Any:
         print(help_of(command, [argument for argument in arguments if argument not in HELP], prog))
         raise SystemExit(0)
     given = _switched(arguments, options)
-    _check_flags(given, options)
+    check_flags(given, options)
     return _parse(command, given, prog)
 
 
@@ -136,7 +48,12 @@ def help_of(command: type, arguments: Sequence[str], prog: str) -> str:
     with _columns(), redirect_stdout(written), _quiet(), suppress(SystemExit):
         tyro.cli(interface, args=["--help"], prog=prog, config=(tyro.conf.DisallowNone,))
     text = re.sub(r"(?m)^ (\w+) options *$", r" \1", written.getvalue())
-    return "\n".join(line.rstrip() for line in text.rstrip().splitlines())
+    return "\n".join(part.rstrip() for line in text.rstrip().splitlines() for part in _wrapped(line))
+
+
+def _wrapped(line: str) -> list[str]:
+    """tyro leaves the lines of a description as long as they are."""
+    return textwrap.wrap(line, WIDTH) if len(line.rstrip()) > WIDTH else [line]
 
 
 def build_interface(command: type, known: Mapping[str, Any]) -> type:
@@ -161,52 +78,6 @@ def _grouped(options: Sequence[Option]) -> dict[str, list[Option]]:
     return {"": others, **kept}
 
 
-def shown(value: Any) -> str:
-    """A value in words: on and off, numbers without a tail, several with spaces between."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, Mapping):
-        return " ".join(f"{key}={str(part).replace(' ', '')}" for key, part in value.items())
-    if isinstance(value, list | tuple):
-        return " ".join(map(shown, value))
-    return str(value)
-
-
-@cache
-def attribute_docs(cls: type) -> dict[str, str]:
-    """The docstrings under the fields of a class and of those above it."""
-    found: dict[str, str] = {}
-    for part in reversed(cls.__mro__):
-        found |= _own_docs(part)
-    return found
-
-
-def _own_docs(cls: type) -> dict[str, str]:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    except (OSError, TypeError):  # made at run time, or of the interpreter itself
-        return {}
-    found = {}
-    for statement, after in pairwise(getattr(tree, "body", [])):
-        is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and is_text:
-            found[statement.target.id] = inspect.cleandoc(str(after.value.value))
-    return found
-
-
-def _option(own: Field[Any], annotation: Any, doc: str) -> Option:
-    text = " ".join((own.metadata.get("help") or doc).split())
-    default = own.default if own.default_factory is MISSING else own.default_factory()
-    split = _DEFAULT.match(text)
-    words = split["words"].strip() if split else ""
-    name = own.metadata.get("option", own.name)
-    positional = tyro.conf.Positional[int].__metadata__[0] in getattr(annotation, "__metadata__", ())
-    plain = f"{split['text'].rstrip('.')}." if split and not split["text"].endswith("...") else text
-    return Option(name, annotation, default, split["text"] if split and plain == text else plain, words, positional)
-
-
 def _field(option: Option, known: Mapping[str, Any]) -> tuple[str, Any, Any]:
     hint = None if option.default is MISSING else option.hint(known)
     settings = tyro.conf.arg(
@@ -216,7 +87,8 @@ def _field(option: Option, known: Mapping[str, Any]) -> tuple[str, Any, Any]:
         metavar=option.metavar,
         help_behavior_hint=hint,
     )
-    kind = bool if option.is_switch else option.annotation
+    # Without None, which stands for what nobody gave and is no value to give.
+    kind = bare_type(option.annotation) if option.default is None else option.annotation
     marks = [settings, *([tyro.conf.FlagCreatePairsOff] if option.is_switch and option.default is False else [])]
     default = field() if option.default is MISSING else field(default=option.default)
     return option.name, Annotated[(kind, *marks)], default
@@ -227,25 +99,14 @@ def _parse(command: type, given: Sequence[str], prog: str) -> Any:
     said = io.StringIO()
     try:
         with _quiet(), redirect_stderr(said):
-            found = tyro.cli(build_interface(command, {}), args=given, prog=prog, config=(tyro.conf.DisallowNone,))
+            found: Any = tyro.cli(build_interface(command, {}), args=given, prog=prog, config=(tyro.conf.DisallowNone,))
     except SystemExit as exit:
         if exit.code != 2:
             raise
-        raise UsageError(f"{prog.removeprefix('halfwave ')}: {_one_line(said.getvalue(), command)}") from None
+        raise UsageError(f"{prog.removeprefix('halfwave ')}: {explain(said.getvalue(), options_of(command))}") from None
     values = dict(_flat(found))
     renamed = {f.metadata.get("option", f.name): f.name for f in fields(command)}
     return command(**{renamed[name]: value for name, value in values.items()})
-
-
-def _one_line(box: str, command: type) -> str:
-    """tyro's box without its frame: its first sentences, up to the pointer to --help."""
-    text = re.sub(r"[╭╮╰╯│]", " ", re.sub(r"╭─.*─╮", "", box))
-    parts = [" ".join(part.split()) for part in re.split(r"─{3,}", text)]
-    wrong = re.match(r"Error parsing (\S+): .* \[(.*?)\]", parts[0])
-    if wrong is not None:
-        expected = next((o.metavar for o in options_of(command) if wrong[1] in (o.flag, o.metavar)), None)
-        return f"{wrong[1]} must be {expected or 'another value'}, got {wrong[2]}"
-    return "; ".join(part for part in parts if part and not part.startswith("For full helptext"))
 
 
 def _flat(found: Any) -> Iterator[tuple[str, Any]]:
@@ -268,46 +129,29 @@ def _known(command: type, arguments: Sequence[str], prog: str) -> Mapping[str, A
 
 
 def _switched(arguments: Sequence[str], options: Sequence[Option]) -> list[str]:
-    """``--compile True`` and ``--compile False`` as switches: ``--compile``, ``--no-compile``."""
-    switches = {option.flag for option in options if option.is_switch}
+    """``--force True`` and ``--force False`` as switches; switches that take words too, as tyro reads their values."""
+    switches = {option.flag: option for option in options if option.is_switch}
     given: list[str] = []
-    for argument in arguments:
-        if given and given[-1] in switches and argument in ("True", "False"):
-            given[-1] = given[-1] if argument == "True" else f"--no-{given[-1][2:]}"
-        else:
+    for argument in _worded(arguments, [option for option in options if option.is_open_switch]):
+        switch = switches.get(given[-1]) if given and argument in ("True", "False") else None
+        if switch is None:
             given.append(argument)
+        elif argument == "False":
+            given[-1:] = [] if switch.default is False else [f"--no-{switch.flag[2:]}"]
     return given
 
 
-def _check_flags(given: Sequence[str], options: Sequence[Option]) -> None:
-    """UsageError for options that the command does not have, with the one that was probably meant."""
-    flags = [option.flag for option in options if not option.positional]
-    accepted = {*flags, *(f"--no-{option.flag[2:]}" for option in options if option.is_switch), "--"}
-    asked = [a.partition("=")[0].replace("_", "-") for a in given if a.startswith("--")]
-    unknown = [flag for flag in asked if flag not in accepted and not flag.startswith("--tyro-")]
-    if unknown:
-        listed = ", ".join(f"{flag}{nearest(flag, flags)}" for flag in unknown)
-        raise UsageError(f"Unrecognized options: {listed}; --help lists what there is")
-
-
-def _bare(annotation: Any) -> Any:
-    """Without Annotated and without None."""
-    while get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) in (Union, types.UnionType):
-        parts = [part for part in get_args(annotation) if part is not type(None)]
-        return _bare(parts[0]) if len(parts) == 1 else annotation
-    return annotation
-
-
-def _metavar(kind: Any) -> str | None:
-    if kind is bool or get_origin(kind) is Literal:
-        return None
-    if get_origin(kind) is tuple:
-        parts = [part for part in get_args(kind) if part is not Ellipsis]
-        several = " ..." if len(parts) < len(get_args(kind)) else ""
-        return " ".join(_metavar(part) or "VALUE" for part in parts) + several
-    return _TYPES.get(kind)
+def _worded(arguments: Sequence[str], switches: Sequence[Option]) -> Iterator[str]:
+    """``--compile`` and ``--no-compile`` as ``--compile True`` and ``--compile False``."""
+    words = {switch.flag: (*switch.choices, "True", "False") for switch in switches}
+    for argument, following in zip_longest(arguments, arguments[1:]):
+        flag = argument.replace("--no-", "--", 1)
+        if flag in words and flag != argument:
+            yield from (flag, "False")
+        else:
+            yield argument
+            if argument in words and following not in words[argument]:
+                yield "True"
 
 
 @contextmanager

@@ -96,7 +96,7 @@ class Plan(ReadingOptions):
         if call is None:
             return {}
         device = get_device(call.device)
-        known = {"device_memory": format_bytes(device.memory), "dtype": default_half(device.kind).name}
+        known: dict[str, Any] = {"device_memory": format_bytes(device.memory), "dtype": default_half(device.kind).name}
         if call.recipe in [recipe.name for recipe in recipes()]:
             recipe = get_recipe(call.recipe)
             known |= {"batch": batch_of(recipe), "grid": resolution_of(recipe), "arguments": recipe.arguments}

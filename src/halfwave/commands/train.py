@@ -19,12 +19,12 @@ from halfwave.commands.recipe_defaults import (
 )
 from halfwave.data import Generator, build_generator
 from halfwave.errors import InputError, UsageError
-from halfwave.files import read_json
+from halfwave.files import check_no_input, read_json
 from halfwave.measure import keep_freed_blocks
 from halfwave.models import check_arguments
 from halfwave.numerics import core_count
 from halfwave.recipes import GENERAL, Recipe, general_recipe, get_recipe, recipes
-from halfwave.training import PLANNED, RunResult, TrainConfig, initial_model, open_data, train, train_seeds
+from halfwave.training import AUTO, PLANNED, RunResult, TrainConfig, initial_model, open_data, train, train_seeds
 
 # Set by the recipe or by options of the command itself.
 _NOT_OPTIONS = ("data", "recipe", "arguments", "model", "policy")
@@ -74,16 +74,20 @@ class TrainBase:
         changes = self._changes()
         recipe = self._recipe(changes)
         _check_arguments(recipe, changes["arguments"])
-        data = self.data
+        data, makes_data = self.data, False
         if data is None:
             asked = _taken(changes, _OF_DATA)
             recipe = as_usage(lambda: adapt(recipe, **asked))
-            data = None if recipe.live else recipe_data(recipe)
+            makes_data = not recipe.live
+            data = _path(recipe, _generator(recipe)) if makes_data else None
         config = as_usage(lambda: TrainConfig.of(recipe, data, **changes))
         as_usage(config.build_schedule)
         out = self.out or _run_directory(recipe, config)
         if self.seeds < 1:
             raise UsageError(f"--seeds must be at least 1, got {self.seeds}")
+        if makes_data:  # once all else is right: it may take minutes
+            recipe_data(recipe)
+        check_no_input(out, *(path for path in (config.data, config.test_data) if path is not None))
         if not self.force:
             check_memory(config, open_data(config))
         keep_freed_blocks()
@@ -115,7 +119,8 @@ class TrainBase:
 
     def _changes(self) -> dict[str, Any]:
         """All that the command line changes of a recipe's settings."""
-        return {**self._given(), **self._planned(), "arguments": parse_pairs(self.arguments, "--arguments")}
+        arguments = parse_pairs(self.arguments, "--arguments")
+        return {"compile": AUTO, **self._given(), **self._planned(), "arguments": arguments}
 
     def _given(self) -> dict[str, Any]:
         """Options that were set on the command line; None stands for what the recipe or the trainer says."""

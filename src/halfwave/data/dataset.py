@@ -75,6 +75,7 @@ class Split:
         """The same samples with every state of their trajectories read once; InputError for other samples."""
         if self.windows is None:
             raise InputError(f"{self.path}: {self.name} has no windows of trajectories")
+        check_memory(f"{self.path}: all states of {self.name}", 4 * math.prod(self.windows.source.states.shape))
         return Split(self.path, self.name, self.windows.in_memory(), self.domain)
 
     def set_epoch(self, epoch: int) -> None:

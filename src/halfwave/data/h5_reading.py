@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-from h5py import h5d, h5l, h5o
+from h5py import h5a, h5d, h5l, h5o, h5t
 
 from halfwave.data.claims import check_packed, check_stored, in_bytes
 from halfwave.data.refusals import reading, require_file
@@ -72,6 +72,21 @@ def require_numeric(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
             raise InputError(f"{path}: '{key}' has no data and no shape; an array of real numbers is expected")
         _check_claim(found, f"{path}: '{key}'")
     return found
+
+
+def has_loose_attributes(file: h5py.File) -> bool:
+    """Whether there is an attribute of variable length: HDF5 follows its lengths and addresses wherever they lead."""
+
+    def look(name: bytes) -> bool | None:
+        found = h5o.open(file.id, name)
+        count = h5a.get_num_attrs(found)
+        return True if any(_is_loose(h5a.open(found, index=i).get_type()) for i in range(count)) else None
+
+    return bool(look(b"/") or h5o.visit(file.id, look))
+
+
+def _is_loose(kind: h5t.TypeID) -> bool:
+    return kind.get_class() in (h5t.VLEN, h5t.REFERENCE) or (kind.get_class() == h5t.STRING and kind.is_variable_str())
 
 
 def is_guarded(path: Path) -> bool:

@@ -13,9 +13,10 @@ from halfwave.data.arrays import PairSource, Rows
 from halfwave.data.dataset import Dataset, Split, check_shapes
 from halfwave.data.generator import SPLITS
 from halfwave.data.given import GivenData
-from halfwave.data.h5_reading import H5Reader, is_guarded
+from halfwave.data.h5_reading import H5Reader, has_loose_attributes, is_guarded
 from halfwave.data.placement import Placement, place
 from halfwave.data.point_dataset import PointDataset, PointSplit, Thinned, read_h5_clouds
+from halfwave.data.probing import try_apart
 from halfwave.data.readers.common import PAIR_NAMES, Found, ReadOptions
 from halfwave.data.readers.matlab_file import read_matlab, read_matlab_h5
 from halfwave.data.readers.mesh_directory import is_mesh_directory, read_mesh_directory
@@ -134,7 +135,10 @@ def _find_in_file(path: Path, options: ReadOptions) -> Found | PointDataset:
     with open(path, "rb") as file:
         start = file.read(1024)
     if start.startswith(_HDF5) or start[512:].startswith(_HDF5):  # MATLAB 7.3 puts 512 bytes of its own first
-        return _find_in_h5(H5Reader(path), options)
+        reader = H5Reader(path)
+        if has_loose_attributes(reader.handle):
+            try_apart(path, lambda: _find_in_h5(H5Reader(path), options))
+        return _find_in_h5(reader, options)
     if start.startswith(b"MATLAB 5"):
         return read_matlab(path, options)
     if start.startswith(_ZIP):
@@ -148,6 +152,8 @@ def _find_in_file(path: Path, options: ReadOptions) -> Found | PointDataset:
 
 def _find_in_directory(path: Path, options: ReadOptions) -> Found | PointDataset:
     if folders := find_folders(path):
+        files = sum(map(len, folders.values()))
+        try_apart(path, lambda: read_the_well_directory(folders, options.steps), files)
         return read_the_well_directory(folders, options.steps)
     if is_mesh_directory(path):
         return read_mesh_directory(path, options)

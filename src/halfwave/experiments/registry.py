@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from halfwave.errors import InputError
+from halfwave.errors import InputError, nearest
 from halfwave.experiments.experiment import Experiment
 
 NAMES = (
@@ -63,6 +63,9 @@ def get_experiment(name: str) -> Experiment:
     if name in _OWN:
         return _OWN[name]
     if name not in EXPERIMENTS:
-        raise InputError(f"unknown experiment {name!r}: expected all or one of {', '.join(experiment_names())}")
+        known = experiment_names()
+        raise InputError(
+            f"unknown experiment {name!r}: expected all or one of {', '.join(known)}{nearest(name, known)}"
+        )
     experiment: Experiment = import_module(EXPERIMENTS[name]).EXPERIMENT
     return experiment

@@ -56,8 +56,9 @@ class Pointwise:
 def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
     """The network in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
     if kind_of(fields[0].device) == "cpu" and not compiling():
-        kernel = _InSlices(network, arith)
-        if not portable() and _widest(fields, parameters) <= WHOLE_ELEMENTS:  # sizes may be symbols there
+        small = not portable() and _widest(fields, parameters) <= WHOLE_ELEMENTS  # sizes may be symbols there
+        kernel = _InSlices(network, arith, whole=small)
+        if small and torch.is_grad_enabled():
             return kernel.plain(*fields, *parameters)
         return run_kernel(kernel, *fields, *parameters)
     flat = _flat(fields)
@@ -83,10 +84,14 @@ def apply_whole(network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tens
 
 @dataclass(frozen=True)
 class _InSlices:
-    """The kernel of a network's fields and parameters, one after the other."""
+    """The kernel of a network's fields and parameters, one after the other; `whole`: in one slice.
+
+    Small fields are one slice where nothing is differentiated: their values then take the place of one another.
+    """
 
     network: Pointwise
     arith: Arithmetic
+    whole: bool = False
 
     def plain(self, *tensors: Tensor) -> Tensor:
         n_fields = len(self.network.fields)
@@ -97,7 +102,7 @@ class _InSlices:
         network, arith, n_fields = self.network, self.arith, len(self.network.fields)
         fields, parameters = _flat(tensors[:n_fields]), [arith.load(p) for p in tensors[n_fields:]]
         run = Run(network.steps, arith, parameters, Workspace(arith.compute, fields[0].device))
-        cut = _cut(fields[0])
+        cut = _Cut(len(fields[0])) if self.whole else _cut(fields[0])
         out = None
         for i, parts in enumerate(zip(*map(cut.slices, fields), strict=True)):
             part = run.forward(dict(zip(network.fields, parts, strict=True)))

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import torch
 
-from halfwave.errors import InputError
+from halfwave.errors import InputError, nearest
 from halfwave.numerics import FORMATS
 from halfwave.planner.op_costs import OperatorCall
 
@@ -99,7 +99,7 @@ def get_device(name: str) -> Device:
     """The device called `name` (h100 and a100 for short); InputError with the names of the table otherwise."""
     known = _SHORT.get(name.lower(), name.lower())
     if known not in DEVICES:
-        raise InputError(f"unknown device {name!r}: expected one of {', '.join(DEVICES)}")
+        raise InputError(f"unknown device {name!r}: expected one of {', '.join(DEVICES)}{nearest(name, DEVICES)}")
     return DEVICES[known]
 
 

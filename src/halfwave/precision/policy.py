@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 
+from halfwave.errors import nearest
 from halfwave.numerics import FORMATS, Format, default_half, get_format
 from halfwave.precision.resolved import Resolved, resolve
 from halfwave.precision.stabilizers import check_stabilizer
@@ -84,7 +85,8 @@ class Policy:
         `dtype` is what half means, by default what `device` does fast; ``"full"`` in fp64 is ``"double"``.
         """
         if name not in (*PRECISIONS, *BLOCKS):
-            raise ValueError(f"unknown precision {name!r}: expected one of {', '.join(PRECISIONS)}")
+            near = nearest(name, PRECISIONS)
+            raise ValueError(f"unknown precision {name!r}: expected one of {', '.join(PRECISIONS)}{near}")
         half = default_half(device) if dtype is None else _as_format(dtype)
         if name in BLOCKS:
             return cls.block(name, half, stabilizer)

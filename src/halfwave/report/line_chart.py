@@ -10,6 +10,7 @@ from itertools import groupby
 WIDTH, HEIGHT = 400, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 12, 44
 _TICKS = 5
+_DECADE = 10.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class LineChart:
     @property
     def y_ticks(self) -> list[Tick]:
         low, high = self._y_range()
-        return [Tick(self._y(value), f"{value:.2g}") for value in _powers(low, high)]
+        values = _powers(low, high) if high > _DECADE * low else _round_values(low, high)
+        return [Tick(self._y(value), f"{value:.3g}") for value in values]
 
     def _kept(self) -> list[tuple[float, float]]:
         return [point for curve in self.curves for point in curve.points if self._fits(point)]

@@ -117,7 +117,7 @@ def data_path(inputs: Sequence[str], output: str) -> Path:
     first = [n for n in weights if last in inputs[n]]
     second = [n for n in weights if n not in first and rows & set(inputs[n]) and not made & set(inputs[n])]
     third = [n for n in weights if n not in (*first, *second)]
-    live = [(n,) for n in range(len(inputs))]
+    live: list[tuple[int, ...]] = [(n,) for n in range(len(inputs))]
     path: Path = []
     groups = [group for group in (first, second, third) if group]
     for group in groups:

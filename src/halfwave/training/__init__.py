@@ -4,7 +4,7 @@ from halfwave.measure import LiveBytes, RangeMonitor, StepMeasure, measure_step,
 from halfwave.training.batches import Batch, Samples, cut, epoch_order
 from halfwave.training.clouds import CloudEncoder, CloudSamples
 from halfwave.training.comparison import build_engine, compare_steps
-from halfwave.training.config import FREE_ON_RESUME, PLANNED, TrainConfig, read_config
+from halfwave.training.config import AUTO, FREE_ON_RESUME, PLANNED, TrainConfig, read_config
 from halfwave.training.engine import Engine
 from halfwave.training.evaluation import evaluate, rounding_of, sample_errors
 from halfwave.training.from_run import initial_model, recipe_of_run
@@ -32,6 +32,7 @@ from halfwave.training.spectra import Spectrum, wave_spectrum
 from halfwave.training.trainer import train, train_seeds
 
 __all__ = [
+    "AUTO",
     "FREE_ON_RESUME",
     "LATENT_RESOLUTION",
     "PLANNED",

@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from halfwave.errors import InputError
-from halfwave.files import Place
+from halfwave.files import FoundDirectory
 from halfwave.training.engine import Engine
 from halfwave.training.nonfinite import NonFiniteError
 from halfwave.training.saving import model_file
@@ -73,7 +73,7 @@ class Keeper:
 
     def __init__(self, engine: Engine, run_dir: Path, metadata: Mapping[str, Any]) -> None:
         self.engine, self.run_dir, self.metadata = engine, run_dir, dict(metadata)
-        self.place = Place(run_dir)
+        self.place = FoundDirectory(run_dir)
         self.checkpoints = Checkpoints(run_dir / "state", engine.config.keep)
         self._best: State | None = None  # not yet written
         self._cost, self._written = 0.0, time.monotonic()

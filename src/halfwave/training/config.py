@@ -25,10 +25,12 @@ SCHEDULE = "schedule"
 LIVE = "live:"
 GIVEN = "given: "
 PLANNED = "planned"
+AUTO: Literal["auto"] = "auto"
 PAPER = ((0.25, "mixed"), (0.5, "amp"), (0.25, "full"))
 # What may differ when a run is resumed: where things are and what runs them, not what is computed.
 FREE_ON_RESUME = (
-    "data", "test_data", "accelerator", "devices", "strategy", "mesh", "checkpoint_every", "checkpoint_steps", "keep",
+    "data", "test_data", "accelerator", "devices", "strategy", "mesh", "compile",
+    "checkpoint_every", "checkpoint_steps", "keep",
 )  # fmt: skip
 
 
@@ -165,8 +167,9 @@ class TrainConfig(BaseModel):
     mesh: str | None = None
     """Processes that share fields: data=2,grid=2 for two groups with other samples, of two processes each, which have
     half of every field along its first axis; grid=2x2 for two axes. In place of devices and strategy."""
-    compile: bool = False
-    """Run the step through torch.compile: a minute or two before the first one, then faster."""
+    compile: bool | Literal["auto"] = False
+    """Compile the model; auto does where the run is long enough to repay it several times, and `halfwave train` does
+    auto by default."""
     recompute: bool = False
     """Recompute the activations of each block in backward: less memory, more time."""
     in_memory: bool = True
@@ -240,7 +243,9 @@ class TrainConfig(BaseModel):
     def _known_precision(cls, precision: str) -> str:
         named = (*PRECISIONS, SCHEDULE, PLANNED)
         if precision not in (*named, *BLOCKS):
-            raise ValueError(f"unknown precision {precision!r}: expected one of {', '.join(named)}")
+            raise ValueError(
+                f"unknown precision {precision!r}: expected one of {', '.join(named)}{nearest(precision, named)}"
+            )
         return precision
 
     @field_validator("policy", mode="before")

@@ -8,6 +8,7 @@ number of processes.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from halfwave.optimizers import build_optimizer
 from halfwave.precision import Policy
 from halfwave.training.batches import Batch
 from halfwave.training.clouds import Inputs
-from halfwave.training.config import TrainConfig
+from halfwave.training.config import AUTO, TrainConfig
 from halfwave.training.devices import add_up, whole
 from halfwave.training.losses import Loss
 from halfwave.training.operator import Operator
@@ -91,19 +92,19 @@ class Engine:
         config: TrainConfig,
         total_steps: int,
         team: Team | None = None,
+        compiled: bool | None = None,
     ) -> None:
         self.fabric, self.operator, self.loss, self.config = fabric, operator, loss, config
         self.team = team or Replicas(fabric, config.strategy)
         if config.recompute:
             recompute_blocks(stepping_model(operator.model))
-        if config.compile:
-            operator.model.compile()
+        if config.compile is True if compiled is None else compiled:
+            operator.set_compiled(True)
         self.module = self.team.setup(operator)
         self.optimizer = build_optimizer(config.optimizer, self.module, config.learning_rate, config.weight_decay)
         self.total_steps = total_steps
         self.scaler = torch.amp.GradScaler(fabric.device.type, enabled=config.loss_scaling)
         self.policy: Policy | None = None
-        self._largest = 0  # samples of the largest share so far
 
     def set_policy(self, policy: Policy) -> None:
         """Move the model to a policy. Master weights and optimizer state are fp32 throughout and stay as they are."""
@@ -168,13 +169,31 @@ class Engine:
         loss_sum, stops, counted = add_up(self.fabric, torch.cat([sums, torch.stack(counts).sum()[None]])).tolist()
         return loss_sum, stops > 0, round(counted)
 
+    @property
+    def compiled(self) -> bool:
+        """Whether updates run compiled."""
+        return self.operator.compiled
+
     def _predict(self, x: Inputs) -> Tensor:
-        """The model's answer; a smaller last batch runs eagerly, as it is not worth a compilation of its own."""
-        self._largest = max(self._largest, len(x))
-        if self.config.compile and len(x) < self._largest:
+        """The model's answer; one sample alone runs eagerly, as the compiler takes a size of one for a constant."""
+        if not self.compiled:
+            return self.module(x)
+        if len(x) < 2 <= self.config.batch_size // self.config.processes:
             with torch.compiler.set_stance("force_eager"):
                 return self.module(x)
-        return self.module(x)
+        return self._predict_compiled(x)
+
+    def _predict_compiled(self, x: Inputs) -> Tensor:
+        """Where nobody has asked for it, a compiler that fails is no reason to stop."""
+        try:
+            return self.module(x)
+        except torch._dynamo.exc.TorchDynamoException as error:
+            if self.config.compile != AUTO:
+                raise
+            reason = " ".join(str(error).split())[:200]
+            warnings.warn(f"the compiler failed, training goes on eagerly: {reason}", stacklevel=2)
+            self.operator.set_compiled(False)
+            return self.module(x)
 
     def _step(self) -> bool:
         """Clip and apply the gradients; False if they were not finite and the weights stayed."""
@@ -222,6 +241,7 @@ class Engine:
             "policy": None if self.policy is None else self.policy.to_dict(),
             "stabilizers": settled_stabilizers(self.operator.model),
             "random": random_values,
+            "compiled": self.compiled,
         }
 
     def _parameters(self) -> list[nn.Parameter]:
@@ -242,6 +262,8 @@ class Engine:
         if values["policy"] is not None:
             self.set_policy(Policy.from_dict(values["policy"]))
         settle_stabilizers(self.operator.model, values.get("stabilizers", {}))
+        if self.config.compile == AUTO:
+            self.operator.set_compiled(values.get("compiled", False))
         restore_random_states(_under("random.", tensors), values["random"])
 
 

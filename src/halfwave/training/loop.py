@@ -156,7 +156,7 @@ class Loop:
         Not at the very first update, when the optimizer has no state yet, unless it is the last one of its epoch too,
         as every row has its figures. The position alone decides, so that a resumed run has the same ones.
         """
-        if self.config.compile or self.config.strategy == "fsdp":
+        if self.engine.compiled or self.config.strategy == "fsdp":
             return False  # their allocations do not pass the dispatcher
         known = self.position.measured.get(self._measured_as)
         if known is not None and (known[2] > 0 or self.position.step == 0):

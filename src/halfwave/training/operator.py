@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from halfwave.data import Normalizer
@@ -32,6 +33,15 @@ class Operator(nn.Module):
         self.model = model
         self.x_normalizer, self.y_normalizer = x_normalizer, y_normalizer
         self.encoder = encoder
+        self.compiled = False
+
+    def set_compiled(self, compiled: bool) -> None:
+        """Compile the model when it is next called, or run it eagerly."""
+        if compiled:
+            self.model.compile()
+        else:
+            self.model._compiled_call_impl = None
+        self.compiled = compiled
 
     def forward(self, x: Inputs) -> Tensor:
         """(B, C, *grid) to (B, O, *grid) in the units of the data; of `Clouds` the values at their points, (Σn, O)."""
@@ -43,4 +53,11 @@ class Operator(nn.Module):
     def _answer(self, x: Inputs) -> Tensor:
         if isinstance(x, Clouds):
             return self.model(**x.arguments())
-        return self.model(x if self.x_normalizer is None else self.x_normalizer.encode(x))
+        encoded = x if self.x_normalizer is None else self.x_normalizer.encode(x)
+        return self.model(_with_free_batch(encoded) if self.compiled else encoded)
+
+
+def _with_free_batch(x: Tensor) -> Tensor:
+    """`x`, for a compiled model: one program serves every batch of two samples and more."""
+    torch._dynamo.maybe_mark_dynamic(x, 0)
+    return x

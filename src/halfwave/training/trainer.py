@@ -32,7 +32,8 @@ from halfwave.models import MODELS, set_precision, stepping_model, trial_run
 from halfwave.parallel import GridLayout, MeshShape, parallelize
 from halfwave.recipes import GENERAL, general_recipe
 from halfwave.training.checkpointing import Keeper
-from halfwave.training.config import GIVEN, TrainConfig
+from halfwave.training.compiling import compiles, missing_compiler
+from halfwave.training.config import AUTO, GIVEN, TrainConfig
 from halfwave.training.devices import is_spawned, launch, under_torchrun
 from halfwave.training.engine import Engine
 from halfwave.training.from_run import begin_from, initial_model, keep_units
@@ -167,10 +168,10 @@ def check_config(job: Job) -> None:
     problem.check(config)
     config.build_schedule()
     for option in ("compile", "loss_scaling"):
-        if config.strategy == "fsdp" and getattr(config, option):
+        if config.strategy == "fsdp" and getattr(config, option) is True:
             raise InputError(f"{option} does not work with strategy fsdp: expected strategy ddp")
     _check_mesh(job)
-    if config.compile and config.monitor:
+    if config.compile is True and config.monitor:
         raise InputError("monitor looks at every layer and compile fuses them: expected one of the two")
 
 
@@ -180,7 +181,7 @@ def _check_mesh(job: Job) -> None:
     if shape is None:
         return
     refused = {
-        "devices": config.devices != 1, "strategy": config.strategy != "auto", "compile": config.compile,
+        "devices": config.devices != 1, "strategy": config.strategy != "auto", "compile": config.compile is True,
         "loss_scaling": config.loss_scaling, "monitor": config.monitor, "loss h1": config.loss == "h1",
         "test_resolutions": bool(config.test_resolutions), "augment": bool(config.augment),
         "horizon": config.window is not None, "a built model": config.module is not None,
@@ -242,9 +243,13 @@ def _train(fabric: Fabric, job: Job, run_dir: Path, quiet: bool) -> None:
     steps = -(-batches // config.accumulate) * config.epochs
     loss = problem.loss(config, find_floor(train_split, "train"), operator.model)
     find_floor(test_split, "test")  # refuses targets that are all zero now, and not after an epoch
-    engine = Engine(fabric, operator, loss, config, steps, team)
+    compiled = compiles(config, operator, train_split, steps, fabric.device)
+    missing = missing_compiler() if compiled and config.compile == AUTO else None
+    engine = Engine(fabric, operator, loss, config, steps, team, compiled and missing is None)
     with Display(config.epochs * batches, quiet or not fabric.is_global_zero) as display:
         display.say(dataset.understood())
+        if missing is not None:
+            display.say(f"{missing}: training runs eagerly, which is slower")
         if dataset.placement.origin == "default":
             display.say(f"domain: {dataset.domain}, the default, as {dataset.path.name} declares none (--domain)")
         keeper = Keeper(engine, run_dir, {**dataset.metadata, "domain": dataset.placement.to_dict()})

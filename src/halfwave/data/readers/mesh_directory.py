@@ -117,9 +117,7 @@ def _pressure_values(file: Path) -> np.ndarray:
     try:
         return NpyArray(file).values
     except InputError as error:
-        if "real numbers" in str(error) and "object" not in str(error):
-            raise
-        raise InputError(f"{file} is truncated, an object array or not a NumPy file") from error
+        raise InputError(f"{file} is truncated, an object array or not a NumPy file: {error}") from error
 
 
 def _read_parameters(folder: Path) -> dict[str, float]:

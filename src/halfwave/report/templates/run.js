@@ -25,7 +25,7 @@
     return unpacked.get(picture);
   }
   const valueOf = (picture, whole) => picture.low + whole / 65535 * (picture.high - picture.low);
-  const text = value => Number(value).toPrecision(3).replace(/\.?0+($|e)/, "$1");
+  const text = value => String(Number(Number(value).toPrecision(3)));
 
   function shown() {
     const shots = gallery.samples[sample.value].shots;
@@ -44,7 +44,7 @@
       const figure = document.createElement("figure"), canvas = document.createElement("canvas");
       const words = document.createElement("figcaption"), bar = document.createElement("div");
       canvas.setAttribute("role", "img");
-      canvas.className = gallery.kind === "plane" || gallery.kind === "map" ? "grid" : "drawn";
+      canvas.className = ({ points: "cloud", line: "line" })[gallery.kind] || "grid";
       words.textContent = caption;
       bar.className = "bar";
       if (kind) {
@@ -101,7 +101,7 @@
     const middle = k => seen.reduce((sum, p) => sum + p[k], 0) / count, [cx, cy] = [middle(0), middle(1)];
     const span = k => Math.max(...seen.map(p => Math.abs(p[k] - (k ? cy : cx)))) || 1;
     const scale = 0.46 * Math.min(width / span(0), height / span(1));
-    const size = Math.max(1.5, Math.min(8, 90 / Math.sqrt(count)));
+    const size = Math.max(1.5, Math.min(8, 130 / Math.sqrt(count)));
     pen.clearRect(0, 0, width, height);
     seen.sort((a, b) => b[2] - a[2]).forEach(([across, up, , value]) => {
       pen.fillStyle = `rgb(${tables[kind][value >> 8]})`;
