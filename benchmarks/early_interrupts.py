@@ -89,6 +89,7 @@ def interrupt(words: list[str], moment: float, group: bool, folder: str) -> Try:
         text=True,
         cwd=folder,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a job in the background ignores
     )
     time.sleep(moment)
     if process.poll() is None:

@@ -17,7 +17,8 @@ def test_an_interrupt_while_torch_is_imported_ends_in_one_line(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        start_new_session=True,  # of which interrupts are not ignored, whoever runs this test
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a job in the background ignores
     )
     maps, deadline = Path(f"/proc/{process.pid}/maps"), time.monotonic() + 60
     while "libtorch" not in maps.read_text():

@@ -25,7 +25,7 @@ _MARGIN = 1.1
 """Of what is counted: blocks that were freed and that the C library keeps, in pieces."""
 _SMALL = 32
 """Points a side of the grid on which one sample is planned first."""
-_HOPELESS = 1.5
+_HOPELESS = 3
 """A training that needs so many times what is there is not planned to the byte."""
 
 

@@ -16,7 +16,7 @@ from halfwave.commands.common import ReadingOptions, as_usage, log_console, resu
 from halfwave.data import Dataset, Trajectories, Window, open_any
 from halfwave.display import progress_of
 from halfwave.errors import InputError, UsageError
-from halfwave.files import make_directory, write_json, written_aside
+from halfwave.files import make_directory, remove_leftovers, write_json, written_aside
 from halfwave.models import set_precision
 from halfwave.precision import PRECISIONS, Policy
 from halfwave.report import animate_rollout, draw_rollout
@@ -102,6 +102,7 @@ class Rollout(ReadingOptions):
 
     def _write(self, result: RolloutResult, parting: Parting | None, dataset: Dataset) -> dict[str, Any]:
         out = make_directory(self._out)
+        remove_leftovers(out)
         values = {
             "title": f"{self.run_path.name} on {dataset.path.name}",
             "run": str(self.run_path),

@@ -97,8 +97,15 @@ def load(path: str | Path, expect: str | None = None, *, model: nn.Module | None
             model.compression = compressed  # type: ignore[assignment]
         if record.policy is not None:
             set_precision(model, Policy.from_dict(record.policy))
-        settle_stabilizers(model, record.stabilizers)
+        _settle(path, model, record)
         return _with_normalizers(model, record).eval()
+
+
+def _settle(path: Path, model: nn.Module, record: ModelRecord) -> None:
+    try:
+        settle_stabilizers(model, record.stabilizers)
+    except ValueError as error:
+        raise InputError(f"{path} is of another model: {error}") from error
 
 
 def _rebuilt(path: Path, record: ModelRecord, tensors: Mapping[str, Tensor], expect: str | None) -> nn.Module:
