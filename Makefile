@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Constraints also reach pip's build environments, so nothing unpinned is ever pulled in.
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: setup demo test lint docs wheel-check mutations bench clean
+.PHONY: setup demo test lint docs wheel-check mutations bench clean torture soak sbom
 
 setup: $(VENV)/.installed-test
 
@@ -55,6 +55,21 @@ wheel-check: $(VENV)/.installed-test
 # Every term of every bound taken out of the source, one by one: a test has to fail for each. Minutes; `test` does a fifth.
 mutations: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/mutate_bounds.py
+
+# Before a release: damaged and forged files, kills, full disks, interrupts, several writers; minutes to hours, seeded.
+# Counts go to results/torture.json, and from there into docs/trust.md.
+torture: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/torture.py
+	$(BIN)/python docs/trust.py
+
+# 10,000 updates with the heap watched, and every reader opened a thousand times.
+soak: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/soak.py
+	$(BIN)/python docs/trust.py
+
+# The bill of materials of what a user gets, from what is installed.
+sbom: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/bill_of_materials.py
 
 bench: $(VENV)/.installed-test
 	$(BIN)/halfwave bench

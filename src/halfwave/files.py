@@ -50,12 +50,23 @@ def written_aside(path: str | Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         os.chmod(aside, 0o666 & ~_umask())
         os.replace(aside, path)
+        _sync_directory(path.parent)
     except BaseException as error:
         with suppress(FileNotFoundError):
             aside.unlink()
         if isinstance(error, OSError):  # NumPy reports a full disk by counts of bytes alone
             raise InputError(f"cannot write {path}: {error.strerror or f'not all bytes ({error})'}") from error
         raise
+
+
+def _sync_directory(folder: Path) -> None:
+    """After it a power cut cannot take the new name back; where a directory cannot be synced, that may happen."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def remove_leftovers(folder: Path) -> None:

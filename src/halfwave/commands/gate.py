@@ -25,7 +25,7 @@ _MARGIN = 1.1
 """Of what is counted: blocks that were freed and that the C library keeps, in pieces."""
 _SMALL = 32
 """Points a side of the grid on which one sample is planned first."""
-_HOPELESS = 3
+_HOPELESS = 1.5
 """A training that needs so many times what is there is not planned to the byte."""
 
 
@@ -49,8 +49,7 @@ def check_memory(config: TrainConfig, dataset: AnyDataset) -> None:
         return  # the model cannot be built, or not be applied to the data: the trainer says why
     if needs is not None:
         size, way_out = needs
-        there = f"{format_bytes(size)} and {format_bytes(free)} are there"
-        raise InputError(f"training needs {there}: {way_out}, or --force to try")
+        raise InputError(f"training needs {size} and {format_bytes(free)} are there: {way_out}, or --force to try")
 
 
 @dataclass
@@ -60,11 +59,13 @@ class _Parameters:
     config: TrainConfig
     model: nn.Module
 
-    def excess(self, free: int) -> tuple[int, str] | None:
+    def excess(self, free: int) -> tuple[str, str] | None:
         """What is needed and the way out, where that is more than `free`."""
         copies = _COPIES * (1 if self.config.strategy == "fsdp" else self.config.processes)
         size = copies * storage_bytes(self.model.parameters())
-        return None if size <= free else (size, "that is for its parameters alone; fewer channels, modes or layers")
+        if size <= free:
+            return None
+        return f"{format_bytes(size)} for its parameters alone", "fewer channels, modes or layers"
 
 
 @dataclass(eq=False)
@@ -75,7 +76,7 @@ class _Step:
     dataset: Dataset
     model: nn.Module
 
-    def excess(self, free: int) -> tuple[int, str] | None:
+    def excess(self, free: int) -> tuple[str, str] | None:
         """What is needed and the way out, where that is more than `free`.
 
         First from the plan of one sample on a small grid, which is quick and from which a bound and an estimate follow;
@@ -83,11 +84,13 @@ class _Step:
         """
         if self._total(self.share * self._estimate(exact=False)) <= free:
             return None
+        if self._total(self._fixed) > free:
+            return f"more than {format_bytes(self._total(self._fixed))}", self._smaller
         estimate = self._total(self._fixed + self.share * (self._estimate(exact=True) - self._fixed))
         if estimate > _HOPELESS * free:
-            return estimate, self._about(free)
+            return f"about {format_bytes(estimate)}", self._about(free)
         size = self._total(self._needed(self.share))
-        return None if size <= free else (size, self._way_out(free))
+        return None if size <= free else (format_bytes(size), self._way_out(free))
 
     @property
     def share(self) -> int:

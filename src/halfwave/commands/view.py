@@ -129,7 +129,7 @@ class _Gathering:
                 chart
                 for chart in (
                     LineChart("Loss and test errors", "epoch", "relative error", tuple(kept[:4])),
-                    LineChart("Learning rate", "epoch", "learning rate", tuple(rates)),
+                    LineChart("Learning rate", "epoch", "of an update", tuple(rates)),
                 )
                 if not chart.is_empty
             ]

@@ -63,7 +63,7 @@ class FieldWriter(AbstractContextManager["FieldWriter"]):
         self._stack = ExitStack()
 
     def __enter__(self) -> FieldWriter:
-        written = _written_npy(self.path) if self.path.suffix == ".npy" else written_h5(self.path)
+        written: Any = _written_npy(self.path) if self.path.suffix == ".npy" else written_h5(self.path)
         self._target = self._stack.enter_context(written)
         return self
 

@@ -152,7 +152,8 @@ def _find_in_file(path: Path, options: ReadOptions) -> Found | PointDataset:
 
 def _find_in_directory(path: Path, options: ReadOptions) -> Found | PointDataset:
     if folders := find_folders(path):
-        try_apart(path, lambda: read_the_well_directory(folders, options.steps))
+        files = sum(map(len, folders.values()))
+        try_apart(path, lambda: read_the_well_directory(folders, options.steps), files)
         return read_the_well_directory(folders, options.steps)
     if is_mesh_directory(path):
         return read_mesh_directory(path, options)

@@ -8,7 +8,6 @@ tell. What it could look at, this one looks at again.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import threading
 import warnings
@@ -19,16 +18,19 @@ from typing import NoReturn
 
 from halfwave.errors import InputError
 
-_PATIENCE = 120.0
-"""Seconds for descriptions, not data."""
+_PATIENCE = 120
+"""Seconds for descriptions, not data, on a slow disk."""
+_WORK = 5
+"""Seconds of processor time for those of one file: beyond it they go in circles."""
 _ROOM = 256 * 2**20
 """Bytes that they may take."""
 _FINE = b"fine"
 
 
-def try_apart(path: Path, look: Callable[[], object]) -> None:
-    """Call `look` in a process of its own; InputError where it raises, and where the process dies or does not end.
+def try_apart(path: Path, look: Callable[[], object], files: int = 1) -> None:
+    """Call `look`, which opens so many `files`, in a process of its own.
 
+    InputError where it raises, and where the process dies or does not end: it ends itself, whoever waits for it.
     Not where the system cannot fork, nor beside other threads of Python, whose locks a fork may find taken for ever.
     """
     if not hasattr(os, "fork") or threading.active_count() > 1:
@@ -38,7 +40,7 @@ def try_apart(path: Path, look: Callable[[], object]) -> None:
         warnings.simplefilter("ignore")  # of forks beside threads that torch has and this never uses
         child = os.fork()
     if child == 0:
-        _be_child(write, look)
+        _be_child(write, look, files)
     os.close(write)
     try:
         said = _listen(read)
@@ -53,16 +55,18 @@ def try_apart(path: Path, look: Callable[[], object]) -> None:
 
 
 def _listen(read: int) -> bytes:
-    """All that the child says, until it ends or is silent for too long."""
+    """All that the child says until it ends."""
     said = b""
-    while select.select([read], [], [], _PATIENCE)[0] and (more := os.read(read, 65536)):
+    while more := os.read(read, 65536):
         said += more
     return said
 
 
-def _be_child(write: int, look: Callable[[], object]) -> NoReturn:
+def _be_child(write: int, look: Callable[[], object], files: int) -> NoReturn:
     try:
-        _limit_memory()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_PATIENCE * files)
+        _limit(_WORK * files)
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
@@ -76,7 +80,8 @@ def _be_child(write: int, look: Callable[[], object]) -> NoReturn:
         os._exit(0)  # nothing of the parent's is flushed, closed or run twice
 
 
-def _limit_memory() -> None:
+def _limit(seconds: int) -> None:
+    """Of memory and of processor time; at the end of either the system takes over."""
     with suppress(ImportError, OSError, ValueError):
         import resource  # not on every system
 
@@ -84,3 +89,6 @@ def _limit_memory() -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
         most = taken + _ROOM if soft == resource.RLIM_INFINITY else min(soft, taken + _ROOM)
         resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        end = int(used.ru_utime + used.ru_stime) + 1 + seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (end, end))

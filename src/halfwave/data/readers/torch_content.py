@@ -78,7 +78,8 @@ class TorchContent:
 
     def _require_tensors(self, pickled: BinaryIO) -> None:
         for code, argument, _ in pickletools.genops(pickled):
-            if code.name in ("STACK_GLOBAL", "INST") or (code.name == "GLOBAL" and not _NEEDED.fullmatch(argument)):
+            needed = code.name != "GLOBAL" or _NEEDED.fullmatch(str(argument))
+            if code.name in ("STACK_GLOBAL", "INST") or not needed:
                 raise InputError(f"{self.path} holds pickled objects other than tensors; they are not loaded")
 
 
