@@ -48,8 +48,9 @@ print(
 print(f"          mean pressure of the train cars {baseline:.3f}")
 
 # %% [markdown]
-# Be honest with such a table. With 16 cars and seconds of training the mean is the better forecast: this page shows how
-# to train a GINO, not that it has learnt aerodynamics. The recipe `car-medium` (448 shapes) is where it does, and
+# Be honest with such a table: where the model's figure is above the mean's, the mean is the better forecast, and with
+# 16 cars and seconds of training that is to be expected. This page shows how to train a GINO, not that it has learnt
+# aerodynamics. The recipe `car-medium` (448 shapes) is for that, and
 # `halfwave train car --data DIR` takes the published meshes.
 
 # %%
