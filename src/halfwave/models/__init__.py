@@ -53,8 +53,8 @@ def check_arguments(name: str, arguments: Iterable[str]) -> None:
 
 def build_model(name: str, arguments: Mapping[str, Any]) -> NeuralOperator:
     """The model called `name`, built from its `config`; ValueError for an unknown name or argument."""
-    check_arguments(name, arguments)
     try:
+        check_arguments(name, arguments)
         return MODELS[name](**arguments)
     except TypeError as error:
         raise ValueError(f"{name}: {error}") from error
