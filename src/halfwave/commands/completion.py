@@ -16,6 +16,7 @@ from tyro.conf import Positional
 from halfwave.commands import COMMANDS
 from halfwave.commands.options import Option, options_of
 from halfwave.data import GENERATORS
+from halfwave.errors import printable
 from halfwave.experiments import experiment_names
 from halfwave.precision import PRECISIONS
 from halfwave.recipes import GENERAL, recipes
@@ -36,7 +37,7 @@ class Completion:
     """Which shell."""
 
     def run(self) -> None:
-        print(completion_script(self.shell))
+        print(printable(completion_script(self.shell)))
 
 
 @dataclass(frozen=True)

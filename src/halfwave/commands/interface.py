@@ -23,7 +23,7 @@ import tyro
 
 from halfwave.commands.options import GROUPS, Option, bare_type, options_of
 from halfwave.commands.usage_errors import check_flags, explain
-from halfwave.errors import InputError, UsageError
+from halfwave.errors import InputError, UsageError, printable
 
 WIDTH = 80
 _FEW = 12
@@ -34,7 +34,7 @@ def read(command: type, arguments: Sequence[str], prog: str) -> Any:
     """The command object of its arguments; UsageError in one line, or SystemExit after --help."""
     options = options_of(command)
     if any(argument in HELP for argument in arguments):
-        print(help_of(command, [argument for argument in arguments if argument not in HELP], prog))
+        print(printable(help_of(command, [argument for argument in arguments if argument not in HELP], prog)))
         raise SystemExit(0)
     given = _switched(arguments, options)
     check_flags(given, options)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from halfwave.errors import InputError
+from halfwave.numerics import mapped_bytes
 
 _PATIENCE = 120
 """Seconds for descriptions, not data, on a slow disk."""
@@ -85,9 +86,9 @@ def _limit(seconds: int) -> None:
     with suppress(ImportError, OSError, ValueError):
         import resource  # not on every system
 
-        taken = resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[0])
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        most = taken + _ROOM if soft == resource.RLIM_INFINITY else min(soft, taken + _ROOM)
+        most = mapped_bytes() + _ROOM
+        most = most if soft == resource.RLIM_INFINITY else min(soft, most)
         resource.setrlimit(resource.RLIMIT_AS, (most, hard))
         used = resource.getrusage(resource.RUSAGE_SELF)
         end = int(used.ru_utime + used.ru_stime) + 1 + seconds

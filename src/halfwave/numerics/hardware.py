@@ -10,7 +10,7 @@ No other module asks a CPU anything (of GPUs torch.cuda is asked where one is us
   run, `on_threads(1)`, so that their numbers do not depend on it).
 - `narrows_fp32` (may fp32 be multiplied in less?): whether a bound of fp32 is one (`numerics.accumulators`).
 - `core_count`, `memory_bytes`: how many processes make data; the memory that `halfwave plan` plans for.
-- `free_memory_bytes`: how much of a file is read at once.
+- `free_memory_bytes`, `mapped_bytes`: how much of a file is read at once; the limit of a process that tries a file.
 - `kind_of`, `default_half` (which device?): slices or one piece, native products, the half format that nobody named.
 
 Storing a narrow format always saves memory. Multiplying in it only saves time where the device has the
@@ -174,11 +174,20 @@ def _process_free() -> Iterator[int]:
     with suppress(ImportError, OSError, ValueError):
         import resource  # not on every system
 
-        pages = Path("/proc/self/statm").read_text().split()
-        for kind, taken in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+        for kind, taken in zip((resource.RLIMIT_AS, resource.RLIMIT_DATA), _taken(0, 5), strict=True):
             most = resource.getrlimit(kind)[0]
             if most != resource.RLIM_INFINITY:
-                yield most - resource.getpagesize() * int(taken)
+                yield most - taken
+
+
+def mapped_bytes() -> int:
+    """All that this process has mapped, as `ulimit -v` counts it; OSError where the system does not say."""
+    return _taken(0)[0]
+
+
+def _taken(*columns: int) -> list[int]:
+    pages = Path("/proc/self/statm").read_text().split()
+    return [os.sysconf("SC_PAGE_SIZE") * int(pages[column]) for column in columns]
 
 
 def describe_cpu() -> str:
