@@ -141,6 +141,17 @@ def _check_claim(dataset: h5py.Dataset, where: str) -> None:
     # Chunks that are not there read as the fill value.
     if (found := dataset.id.get_num_chunks()) < wanted:
         raise InputError(f"{where} claims {wanted} chunks, of which {found} are there")
+    _check_bare_chunks(dataset, where, chunk_bytes)
+
+
+def _check_bare_chunks(dataset: h5py.Dataset, where: str, chunk_bytes: int) -> None:
+    """A chunk that says that it was not filtered is taken as it is: HDF5 reads on beyond the end of a short one."""
+
+    def short(info: Any) -> int | None:
+        return int(info.size) if info.filter_mask and info.size < chunk_bytes else None
+
+    if (size := dataset.id.chunk_iter(short)) is not None:
+        raise InputError(f"{where} has a chunk of {size} bytes where {chunk_bytes} are expected")
 
 
 def _text(name: bytes) -> str:
