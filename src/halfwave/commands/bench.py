@@ -14,7 +14,7 @@ from halfwave.commands.traffic import describe_traffic, plan_step_traffic
 from halfwave.errors import UsageError
 from halfwave.files import write_json
 from halfwave.measure import BENCH_CASES, BenchCase, BenchRow, build_ours, keep_freed_blocks, measure_rates, run_cases
-from halfwave.numerics import describe_cpu, thread_count
+from halfwave.numerics import avoid_missing_tiles, describe_cpu, thread_count
 from halfwave.precision import NAMES
 from halfwave.tables import build_table
 
@@ -51,6 +51,7 @@ class Bench:
         chosen = [case for case in BENCH_CASES if not self.cases or case.name in self.cases]
         traffic = as_usage(lambda: self._traffic(chosen))
         log = log_console()
+        avoid_missing_tiles()
         kept = self.heap == "kept" and keep_freed_blocks()
         rates = measure_rates()
         log.print(

@@ -26,6 +26,7 @@ from halfwave.numerics import (
     multiplies_natively,
     narrows_fp32,
     thread_count,
+    tiles_are_missing,
 )
 from halfwave.planner import format_bytes
 from halfwave.training import library_version
@@ -90,6 +91,7 @@ def _hardware() -> dict[str, Any]:
     return {
         "machine": f"{platform.system()} {platform.machine()}, {platform.libc_ver()[0] or 'no glibc'}",
         "cpu": describe_cpu(),
+        **({"tiles": "claimed, none there (a virtual machine): bf16 goes by fp32"} if tiles_are_missing() else {}),
         "cores": core_count(),
         "threads of an operation": thread_count(),
         "memory": format_bytes(memory_bytes()),

@@ -26,6 +26,7 @@ from halfwave.experiments import (
     summarise,
 )
 from halfwave.measure import keep_freed_blocks
+from halfwave.numerics import avoid_missing_tiles
 from halfwave.report import SIGNS, Summary, text_of
 from halfwave.tables import build_table
 
@@ -54,6 +55,7 @@ class Reproduce:
         if not self.name:
             results_console().print(self._list())
             return
+        avoid_missing_tiles()
         keep_freed_blocks()
         experiments = self._experiments(scale)
         if scale == "paper":

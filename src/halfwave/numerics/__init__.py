@@ -32,6 +32,7 @@ from halfwave.numerics.kernel import (
     untransformed,
     without_autocast,
 )
+from halfwave.numerics.missing_tiles import avoid_missing_tiles, tiles_are_missing
 from halfwave.numerics.portable_mode import Portable, compiling, nominal, portable, portably
 from halfwave.numerics.rounding import at_least_fp32, round_stochastically, round_to
 from halfwave.numerics.row_integers import WIDTHS, RowIntegers, pack_rows, rounding_errors
@@ -54,6 +55,7 @@ __all__ = [
     "arithmetic",
     "arithmetic_of",
     "at_least_fp32",
+    "avoid_missing_tiles",
     "compiling",
     "constant_when_compiled",
     "core_count",
@@ -85,6 +87,7 @@ __all__ = [
     "run_kernel",
     "run_linear",
     "thread_count",
+    "tiles_are_missing",
     "transformed",
     "untransformed",
     "weakest",

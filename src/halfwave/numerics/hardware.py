@@ -6,6 +6,7 @@ No other module asks a CPU anything (of GPUs torch.cuda is asked where one is us
   it transform matrices, the backend that `spectral.cost` finds cheaper, the roundings that a bound charges
   (`certificates.conv_bound`, `numerics.accumulators`), planned memory, `repr`; the order of candidates in
   `planner.precision`.
+- `tiles_are_missing` (a virtual machine that claims AMX and has none): bf16 is not multiplied natively there.
 - `thread_count`: how `models.pointwise` cuts a field, and the last bits of every sum (data are made, and experiments
   run, `on_threads(1)`, so that their numbers do not depend on it).
 - `narrows_fp32` (may fp32 be multiplied in less?): whether a bound of fp32 is one (`numerics.accumulators`).
@@ -34,6 +35,7 @@ import torch
 
 from halfwave.numerics.compiler import constant_when_compiled
 from halfwave.numerics.formats import FORMATS, Format
+from halfwave.numerics.missing_tiles import tiles_are_missing
 
 # Tensors on `meta` hold no numbers: they stand for those of another device, this kind of one.
 _STANDS_FOR: ContextVar[str] = ContextVar("halfwave_meta_stands_for", default="cpu")
@@ -103,9 +105,10 @@ def _native_half() -> frozenset[str]:
         "bf16": ("_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_arm_bf16_supported"),
         "fp16": ("_is_amx_fp16_supported", "_is_avx512_fp16_supported"),
     }
-    return frozenset(
+    found = {
         name for name, asked in probes.items() if any(getattr(torch.cpu, probe, lambda: False)() for probe in asked)
-    )
+    }
+    return frozenset(found - {"bf16"} if tiles_are_missing() else found)
 
 
 def narrows_fp32() -> bool:
