@@ -1,8 +1,8 @@
 """CPUs that claim matrix tiles (Intel AMX) and have none: some virtual machines pass the flag on and not the tiles.
 
 oneDNN, which multiplies bf16 for torch, believes the flag and dies of an illegal instruction in the first product. The
-CPU itself tells: leaf 7 of `cpuid` has the flag, leaf 1D the layouts ("palettes") that tiles can have; there it has none,
-or there is no such leaf.
+CPU itself tells: leaf 7 of `cpuid` has the flag, leaf 1D the layouts ("palettes") that tiles can have; there it has
+none, or there is no such leaf.
 """
 
 from __future__ import annotations
