@@ -2,8 +2,10 @@
 
 import json
 import multiprocessing
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -182,6 +184,19 @@ class Failing(Darcy):
 def test_a_failing_worker_is_reported(tmp_path):
     with pytest.raises(RuntimeError, match="no convergence"):
         generate(Failing(resolution=12), tmp_path / "d.h5", **COUNTS, workers=2)
+
+
+class Dying(Darcy):
+    def samples(self, seed, split, indices):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_is_reported(tmp_path):
+    """As by a system that is out of memory: it says nothing, and its end of the pipe is closed."""
+    with pytest.raises(
+        RuntimeError, match=r"a worker process failed: it ended with code -9; finished samples are kept"
+    ):
+        generate(Dying(resolution=12), tmp_path / "d.h5", **COUNTS, workers=2)
 
 
 class Refusing(Darcy):

@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
@@ -234,10 +235,17 @@ def _context() -> ForkServerContext | SpawnContext:
 def _check_workers(running: list[_Worker]) -> None:
     for process, receiver in running:
         if process.exitcode not in (None, 0):
-            error = receiver.recv() if receiver.poll() else f"it ended with code {process.exitcode}"
+            error = _said(receiver) or f"it ended with code {process.exitcode}"
             if isinstance(error, InputError):
                 raise error
             raise RuntimeError(f"a worker process failed: {error}; finished samples are kept, run again to resume")
+
+
+def _said(receiver: Connection) -> Any:
+    """What a worker sent before it ended; None of one that was killed: its end of the pipe is closed."""
+    with suppress(EOFError):
+        return receiver.recv() if receiver.poll() else None
+    return None
 
 
 def _work(generator: Generator, store: ShardStore, tasks: list[Task], seed: int, failures: Connection) -> None:
