@@ -12,6 +12,7 @@ docs/trust.md from that file. Exit code 1 where something happened that must not
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import subprocess
 import sys
@@ -25,9 +26,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "faults"), str(ROOT / "benchmarks")]
 
+from crafted_files import run_crafted  # noqa: E402
 from file_torture import failures  # noqa: E402
 from file_torture import run as torture_files  # noqa: E402
 from forgeries import forged  # noqa: E402
+from full_disks import run_full_disks  # noqa: E402
 from guarded import Outcome, run_trials  # noqa: E402
 
 import halfwave  # noqa: E402
@@ -58,8 +61,20 @@ class Sizes:
     seed: int
 
 
-def files(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
-    found = torture_files(sizes.mutations, sizes.seed, lambda line: print(line, flush=True))
+def mutations(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
+    return _told(torture_files(sizes.mutations, sizes.seed, lambda line: print(line, flush=True)))
+
+
+def crafted(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
+    with tempfile.TemporaryDirectory(prefix="halfwave-crafted-") as folder:
+        return _told([run_crafted(Path(folder))])
+
+
+def full_disks(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
+    return _told([run_full_disks()])
+
+
+def _told(found: list[Outcome]) -> tuple[list[dict[str, Any]], list[str]]:
     return [_counts(outcome) for outcome in found], failures(found)
 
 
@@ -86,7 +101,7 @@ def _forge(name: str, arguments: dict[str, Any], sizes: Sizes, folder: Path) -> 
 
 
 def _counts(outcome: Outcome) -> dict[str, Any]:
-    return {name: value for name, value in asdict(outcome).items() if name != "notes"}
+    return {name: value for name, value in asdict(outcome).items() if name not in ("notes", "altered_trials")}
 
 
 def kills(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
@@ -115,7 +130,9 @@ def writers(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 SECTIONS: dict[str, tuple[Callable[[Sizes], tuple[list[dict[str, Any]], list[str]]], tuple[str, ...]]] = {
-    "files": (files, ("mutations",)),
+    "mutations": (mutations, ("mutations",)),
+    "crafted": (crafted, ()),
+    "full disks": (full_disks, ()),
     "forgeries": (forgeries, ("forgeries",)),
     "kills": (kills, ("kills",)),
     "interrupts": (interrupts, ("interrupts",)),
@@ -137,13 +154,18 @@ def main() -> int:
         if not options.again and known.get(name, {}).get("sizes") == asked:
             print(f"{name}: done already, with the same sizes")
             continue
-        begun = time.monotonic()
+        made, begun = {"commit": commit(), "date": time.strftime("%Y-%m-%d")}, cpu_seconds()
         rows, bad = section(sizes)
-        record = {"sizes": asked, "rows": rows, "bad": bad, "minutes": round((time.monotonic() - begun) / 60, 1)}
-        known[name] = {**record, "commit": commit(), "date": time.strftime("%Y-%m-%d")}
+        spent = round((cpu_seconds() - begun) / 60, 1)
+        known[name] = {"sizes": asked, "rows": rows, "bad": bad, "cpu_minutes": spent, **made}
         write_json(options.out, known)
         print(f"{name}: {len(bad)} that must not be" + "".join(f"\n  {line}" for line in bad), flush=True)
     return int(any(section["bad"] for section in known.values()))
+
+
+def cpu_seconds() -> float:
+    """Of this process and of those that it has started and seen end."""
+    return sum(os.times()[:4])
 
 
 def parse() -> argparse.Namespace:
@@ -161,7 +183,8 @@ def parse() -> argparse.Namespace:
 
 
 def commit() -> str:
-    asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    """Of the tree that is tortured; `-dirty` where files of it have been changed since."""
+    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude", "*"]
     return subprocess.run(asked, capture_output=True, text=True).stdout.strip() or "unknown"
 
 

@@ -29,7 +29,9 @@ def page(text: str) -> str:
     found = read_json(TORTURE) if TORTURE.exists() else {}
     soak = read_json(SOAK) if SOAK.exists() else None
     parts = {
-        "files": _section(found, "files", _counts),
+        "mutations": _section(found, "mutations", _counts),
+        "crafted": _section(found, "crafted", _counts),
+        "full disks": _section(found, "full disks", _counts),
         "forgeries": _section(found, "forgeries", _counts),
         "kills": _section(found, "kills", _kills),
         "processes": "\n\n".join(
