@@ -19,7 +19,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,13 @@ class Sizes:
     interrupts: int
     samples: int
     seed: int
+    processes: int
+    """Side by side, which changes nothing but the time."""
 
 
 def mutations(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
-    return _told(torture_files(sizes.mutations, sizes.seed, lambda line: print(line, flush=True)))
+    say = partial(print, flush=True)
+    return _told(torture_files(sizes.mutations, sizes.seed, say, sizes.processes))
 
 
 def crafted(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
@@ -144,9 +148,7 @@ SECTIONS: dict[str, tuple[Callable[[Sizes], tuple[list[dict[str, Any]], list[str
 
 def main() -> int:
     options = parse()
-    sizes = Sizes(
-        options.mutations, options.forgeries, options.kills, options.interrupts, options.samples, options.seed
-    )
+    sizes = Sizes(**{field.name: getattr(options, field.name) for field in fields(Sizes)})
     known: dict[str, Any] = read_json(options.out) if options.out.exists() else {}
     for name in options.only or SECTIONS:
         section, depends = SECTIONS[name]
@@ -176,6 +178,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--interrupts", type=int, default=28)
     parser.add_argument("--samples", type=int, default=5, help="most train and test samples on two processes")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1, help="for damaged files, side by side")
     parser.add_argument("--only", choices=list(SECTIONS), nargs="+", help="these sections alone")
     parser.add_argument("--again", action="store_true", help="also what has been run with the same sizes")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "torture.json")

@@ -1,17 +1,26 @@
 """The long part for files: damage to every kind of file, beside crafted files and full disks. What must not be."""
 
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+
 from file_mutations import run_mutations
 from guarded import Outcome, table
 from specimens import SPECIMENS
 
 
-def run(mutations_per_reader, seed, say=lambda line: None) -> list[Outcome]:
+def run(mutations_per_reader, seed, say=lambda line: None, processes=1) -> list[Outcome]:
     """Outcomes of damage in the order of the table; `say` is told each row as it is known."""
-    outcomes = []
-    for specimen in SPECIMENS:
-        outcomes.append(run_mutations(specimen, mutations_per_reader, seed))
-        say(table(outcomes)[-1])
+    numbers, outcomes = range(len(SPECIMENS)), []
+    with ProcessPoolExecutor(processes, get_context("fork")) as pool:
+        for outcome in pool.map(partial(_run_one, mutations_per_reader, seed), numbers):
+            outcomes.append(outcome)
+            say(table(outcomes)[-1])
     return outcomes
+
+
+def _run_one(mutations, seed, number):
+    return run_mutations(SPECIMENS[number], mutations, seed)
 
 
 def failures(outcomes) -> list[str]:

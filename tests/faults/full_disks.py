@@ -5,6 +5,7 @@ file that fills a small tmpfs, or RLIMIT_FSIZE), runs the command, looks at what
 it again.
 """
 
+import importlib
 import json
 import os
 import resource
@@ -195,7 +196,8 @@ def _take_room(kind, room):
 
 
 if __name__ == "__main__":
-    import halfwave.cli  # noqa: F401  (before the forks)
+    for module in ("training", "commands.data", "commands.predict", "commands.rollout", "commands.interface"):
+        importlib.import_module(f"halfwave.{module}")  # before the forks
 
     kind, place, *chosen = sys.argv[1:]
     for number, scenario in enumerate(chosen):
