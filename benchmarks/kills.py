@@ -19,7 +19,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -101,15 +104,15 @@ SUBJECTS = (
     ),
     Subject(
         "data",
-        0.24,
+        0.3,
         ("data", "darcy", "--resolution", "48", "--n-train", "96", "--n-test", "8", "--workers", "2",
          "--out", "FOLDER/d.h5"),
         lambda folder: digest(folder / "d.h5"),
     ),
-    Subject("reproduce", 0.18, ("reproduce", "number-systems", "--scale", "smoke", "--out", "FOLDER"), table_result),
+    Subject("reproduce", 0.1, ("reproduce", "number-systems", "--scale", "smoke", "--out", "FOLDER"), table_result),
     Subject(
         "rollout",
-        0.18,
+        0.2,
         ("rollout", "INPUTS/stepper", "--data", "INPUTS/t.h5", "--out", "FOLDER/out", "--animation", "none"),
         rollout_result,
         (
@@ -187,24 +190,33 @@ def placed(words: tuple[str, ...], inputs: Path, folder: Path) -> list[str]:
     return [word.replace("INPUTS", str(inputs)).replace("FOLDER", str(folder)) for word in words]
 
 
-def run_kills(kills: int, seed: int, say: Callable[[str], None] = print) -> list[Kills]:
+def run_kills(kills: int, seed: int, say: Callable[[str], None] = print, processes: int = 1) -> list[Kills]:
     """All subjects, each with its share of the kills."""
-    found, server = [], Server()
-    for subject in SUBJECTS:
+    found = []
+    with ProcessPoolExecutor(processes, get_context("fork")) as pool:
+        for each in pool.map(partial(_kill_subject, kills, seed), range(len(SUBJECTS))):
+            found.append(each)
+            say(str(asdict(each)))
+    return found
+
+
+def _kill_subject(kills: int, seed: int, number: int) -> Kills:
+    subject, server = SUBJECTS[number], Server()
+    try:
         with tempfile.TemporaryDirectory(prefix="halfwave-kills-") as name:
             part = max(1, round(subject.share * kills))
-            found.append(Killer(subject, part, random.Random(seed), Path(name), server).run())
-        say(str(asdict(found[-1])))
-    server.close()
-    return found
+            return Killer(subject, part, random.Random(seed), Path(name), server).run()
+    finally:
+        server.close()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--processes", type=int, default=1, help="subjects side by side")
     options = parser.parse_args()
-    return int(any(each.bad for each in run_kills(options.kills, options.seed)))
+    return int(any(each.bad for each in run_kills(options.kills, options.seed, processes=options.processes)))
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def _counts(outcome: Outcome) -> dict[str, Any]:
 
 
 def kills(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
-    found = run_kills(sizes.kills, sizes.seed, lambda line: print(line, flush=True))
+    found = run_kills(sizes.kills, sizes.seed, partial(print, flush=True), sizes.processes)
     return [asdict(each) for each in found], [f"{each.name}: {each.notes}" for each in found if each.bad]
 
 
@@ -178,7 +178,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--interrupts", type=int, default=28)
     parser.add_argument("--samples", type=int, default=5, help="most train and test samples on two processes")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--processes", type=int, default=1, help="for damaged files, side by side")
+    parser.add_argument("--processes", type=int, default=1, help="for damaged files and for kills, side by side")
     parser.add_argument("--only", choices=list(SECTIONS), nargs="+", help="these sections alone")
     parser.add_argument("--again", action="store_true", help="also what has been run with the same sizes")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "torture.json")
