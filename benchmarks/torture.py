@@ -62,11 +62,13 @@ class Sizes:
     seed: int
     processes: int
     """Side by side, which changes nothing but the time."""
+    readers: list[str] | None
+    """Kinds of files to damage; None for all."""
 
 
 def mutations(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
     say = partial(print, flush=True)
-    return _told(torture_files(sizes.mutations, sizes.seed, say, sizes.processes))
+    return _told(torture_files(sizes.mutations, sizes.seed, say, sizes.processes, sizes.readers))
 
 
 def crafted(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
@@ -150,19 +152,31 @@ def main() -> int:
     options = parse()
     sizes = Sizes(**{field.name: getattr(options, field.name) for field in fields(Sizes)})
     known: dict[str, Any] = read_json(options.out) if options.out.exists() else {}
-    for name in options.only or SECTIONS:
+    for name in ["mutations"] if options.readers else options.only or SECTIONS:
         section, depends = SECTIONS[name]
         asked = {"seed": sizes.seed, **{size: getattr(sizes, size) for size in depends}}
-        if not options.again and known.get(name, {}).get("sizes") == asked:
+        if not options.again and not options.readers and known.get(name, {}).get("sizes") == asked:
             print(f"{name}: done already, with the same sizes")
             continue
         made, begun = {"commit": commit(), "date": time.strftime("%Y-%m-%d")}, cpu_seconds()
         rows, bad = section(sizes)
         spent = round((cpu_seconds() - begun) / 60, 1)
-        known[name] = {"sizes": asked, "rows": rows, "bad": bad, "cpu_minutes": spent, **made}
+        record = {"sizes": asked, "rows": [{**row, **made} for row in rows], "bad": bad, "cpu_minutes": spent, **made}
+        known[name] = _merged(known.get(name), record) if options.readers else record
         write_json(options.out, known)
         print(f"{name}: {len(bad)} that must not be" + "".join(f"\n  {line}" for line in bad), flush=True)
     return int(any(section["bad"] for section in known.values()))
+
+
+def _merged(before: dict[str, Any] | None, record: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a section with some of its rows made again, at a later commit."""
+    if before is None or before["sizes"] != record["sizes"]:
+        raise SystemExit("--readers is for a section that has been run with the same sizes")
+    again = {row["name"]: row for row in record["rows"]}
+    bad = [line for line in before["bad"] if not line.startswith(tuple(f"{name} " for name in again))]
+    rows = [again.get(row["name"], row) for row in before["rows"]]
+    spent = round(before["cpu_minutes"] + record["cpu_minutes"], 1)
+    return {**before, "rows": rows, "bad": bad + record["bad"], "cpu_minutes": spent}
 
 
 def cpu_seconds() -> float:
@@ -179,6 +193,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=5, help="most train and test samples on two processes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=1, help="for damaged files and for kills, side by side")
+    parser.add_argument("--readers", nargs="+", help="of damaged files these kinds again, by their names in the table")
     parser.add_argument("--only", choices=list(SECTIONS), nargs="+", help="these sections alone")
     parser.add_argument("--again", action="store_true", help="also what has been run with the same sizes")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "torture.json")

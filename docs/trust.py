@@ -52,10 +52,12 @@ def page(text: str) -> str:
 def _section(found: dict[str, Any], name: str, written: Any) -> str:
     if name not in found:
         return f"{name.capitalize()}: not run yet."
-    section = found[name]
+    section, made = found[name], found[name]["commit"]
     sizes = ", ".join(f"{size} {count}" for size, count in section["sizes"].items())
     bad = f"{len(section['bad'])} that must not be." if section["bad"] else "Nothing that must not be."
-    return f"{written(section['rows'])}\n\n{section['date']}, commit {section['commit']}, {sizes}. {bad}"
+    later = {row["name"]: row["commit"] for row in section["rows"] if row.get("commit", made) != made}
+    again = "".join(f" {name} again at {commit}." for name, commit in later.items())
+    return f"{written(section['rows'])}\n\n{section['date']}, commit {made}, {sizes}. {bad}{again}"
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:

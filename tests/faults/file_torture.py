@@ -9,9 +9,10 @@ from guarded import Outcome, table
 from specimens import SPECIMENS
 
 
-def run(mutations_per_reader, seed, say=lambda line: None, processes=1) -> list[Outcome]:
-    """Outcomes of damage in the order of the table; `say` is told each row as it is known."""
-    numbers, outcomes = range(len(SPECIMENS)), []
+def run(mutations_per_reader, seed, say=lambda line: None, processes=1, names=None) -> list[Outcome]:
+    """Outcomes of damage in the order of the table, of these specimens or all; `say` is told each row."""
+    numbers = [i for i, specimen in enumerate(SPECIMENS) if names is None or specimen.name in names]
+    outcomes = []
     with ProcessPoolExecutor(processes, get_context("fork")) as pool:
         for outcome in pool.map(partial(_run_one, mutations_per_reader, seed), numbers):
             outcomes.append(outcome)
