@@ -1,6 +1,6 @@
 """Predicted beside measured errors of trained models in every precision: the adjoint certificate against the truth.
 
-    python benchmarks/certificate_table.py FOLDER [--samples 2] [--probes 3] [--split]
+    python benchmarks/certificate_table.py FOLDER [--samples 2] [--probes N] [--split]
 
 FOLDER holds the runs of `trained_models.py`. For each model: its test error, the time of a certificate (of no more
 samples than the run's batch has) in training steps of that batch, and for each policy the predicted and the measured
@@ -27,6 +27,7 @@ from torch import nn
 
 import halfwave as hw
 from halfwave.certificates import Sample, Sensitivities, measure_error, sensitivities
+from halfwave.certificates.sensitivity import PROBES
 from halfwave.numerics import avoid_missing_tiles, cpu_multiplies
 from halfwave.precision import Policy
 from halfwave.training import CloudSamples, open_data, read_config
@@ -58,7 +59,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--samples", type=int, default=2)
-    parser.add_argument("--probes", type=int, default=3)
+    parser.add_argument("--probes", type=int, default=PROBES)
     parser.add_argument("--split", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)

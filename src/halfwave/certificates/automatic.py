@@ -20,7 +20,7 @@ from halfwave.certificates.knapsack import Formats, Knapsack
 from halfwave.certificates.planning_data import Data, PlanningData, measure_test_error, read_planning_data
 from halfwave.certificates.precision_plan import Choice, PrecisionPlan
 from halfwave.certificates.samples import Measured
-from halfwave.certificates.sensitivity import PROBES, Sensitivities, sensitivities
+from halfwave.certificates.sensitivity import Sensitivities, sensitivities
 from halfwave.certificates.stage_times import time_stages
 from halfwave.certificates.stored_bytes import Stage, stored_bytes, stored_numbers, width
 from halfwave.errors import InputError
@@ -35,6 +35,7 @@ ASSUMED_TEST_ERROR = 0.01
 """Test error that the default budget assumes where none is known: a well-trained operator's."""
 TRAINED = 0.5
 """A model with a larger test error is not trained: its error says nothing about what it will tolerate."""
+_PROBES = 3  # one more than of a certificate: a plan is made once
 _TRIES = 8
 _TRIALS = 16
 _PROMISING = 1.5  # times the budget: an estimate may be that much too large
@@ -51,7 +52,7 @@ def auto_precision(
     formats: Sequence[str] = CANDIDATES,
     samples: int = 4,
     held_out: int = 16,
-    probes: int = PROBES,
+    probes: int = _PROBES,
 ) -> PrecisionPlan:
     """Choose a format for each layer and stage of a trained model by a budget; the model is not changed.
 

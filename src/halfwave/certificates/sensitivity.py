@@ -35,7 +35,7 @@ from halfwave.numerics import FORMATS, Arithmetic, Format, plainly
 from halfwave.precision import ROLES, Policy, PolicyModule, Resolved, as_policy
 from halfwave.spectral import SpectralConv
 
-PROBES = 3
+PROBES = 2
 _PRIOR = 2.0  # samples' worth of the belief that known errors are as good as independent
 _STEP = 1e-3  # of an input's rms, for the second derivative
 
