@@ -58,10 +58,10 @@ SYSTEMS = (
     ),
     System(
         "Navier-Stokes",
-        VorticityTrajectories(resolution=32, solve_resolution=64, viscosity=1e-4, interval=1.0, steps=30),
-        (32, 8),
+        VorticityTrajectories(resolution=32, solve_resolution=64, viscosity=1e-4, interval=1.0, steps=20),
+        (24, 8),
         {"n_modes": [16, 16], "hidden_channels": 20, "n_layers": 4},
-        8,
+        10,
     ),
 )
 
