@@ -3,8 +3,8 @@
     python examples/varied_page.py                     # data, training, and varied/operator.html
     python examples/varied_page.py --train 200 --epochs 1
 
-What people draw is not a draw of the random field of `Darcy`. A model that has seen shapes answers drawings about as well
-as its test samples; what it has not seen (a ring, a chequerboard, a letter) is measured beside them at the end.
+What people draw is not a draw of the random field of `Darcy`. A model that has seen shapes answers drawings about as
+well as its test samples; what it has not seen (a ring, a chequerboard, a letter) is measured beside them at the end.
 It also shows how a dataset of one's own is declared: a frozen dataclass, known to nobody but this script.
 """
 
