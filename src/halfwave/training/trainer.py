@@ -182,7 +182,7 @@ def _check_mesh(job: Job) -> None:
         return
     if config.strategy == "fsdp":
         raise InputError(
-            f"fsdp replaces the parameters whose gradients a mesh sums and whose rows it gathers: expected mesh {shape} "
+            f"fsdp replaces parameters whose gradients a mesh sums and whose rows it gathers: expected mesh {shape} "
             "without strategy (it shares dense spectral weights and their optimizer state), or fsdp without mesh"
         )
     refused = {
