@@ -183,7 +183,8 @@ def _check_mesh(job: Job) -> None:
     if config.strategy == "fsdp":
         raise InputError(
             "fsdp replaces the parameters whose gradients a mesh sums and whose rows it gathers: expected "
-            f"mesh {shape} without strategy (it shares dense spectral weights and their optimizer state), or fsdp without mesh"
+            f"mesh {shape} without strategy (it shares dense spectral weights and their optimizer state), or fsdp "
+            "without mesh"
         )
     refused = {
         "devices": config.devices != 1, "strategy": config.strategy != "auto", "compile": config.compile is True,
