@@ -182,8 +182,8 @@ def _check_mesh(job: Job) -> None:
         return
     if config.strategy == "fsdp":
         raise InputError(
-            f"fsdp replaces the parameters whose gradients a mesh sums and whose rows it gathers: expected mesh {shape} "
-            "without strategy (it shares dense spectral weights and their optimizer state), or fsdp without mesh"
+            "fsdp replaces the parameters whose gradients a mesh sums and whose rows it gathers: expected "
+            f"mesh {shape} alone (it shares dense spectral weights and their optimizer state), or fsdp alone"
         )
     refused = {
         "devices": config.devices != 1, "strategy": config.strategy != "auto", "compile": config.compile is True,
