@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 import halfwave as hw
 from halfwave.certificates import PrecisionPlan, auto_precision, measure_error, sensitivities
-from halfwave.certificates.automatic import usual_most
+from halfwave.certificates.finite_sample import tolerance_bound
 from halfwave.certificates.gradient_error import measure_gradient_error
 from halfwave.certificates.knapsack import Knapsack
+from halfwave.certificates.samples import Measured
 from halfwave.data import Normalizer
 from halfwave.errors import InputError
 from halfwave.numerics import cpu_multiplies
@@ -74,8 +75,7 @@ def test_a_budget_is_met_on_fresh_samples(model, fresh, budget: float, formats: 
     plan = planned(model, smooth(10), max_error=budget, formats=formats)
     assert plan.met
     errors = measure_error(model, fresh, plan.policy)
-    assert float(errors.mean()) < budget
-    assert int((errors > budget).sum()) <= 2
+    assert float((errors <= budget).double().mean()) >= 0.9
     if plan.bytes < plan.full_bytes:
         assert 0.5 < plan.predicted_error / plan.measured_error < 2
 
@@ -89,19 +89,27 @@ def test_larger_budgets_cost_less(model) -> None:
     assert len(set(sizes)) == 3
 
 
-@pytest.mark.parametrize("budget", [1.5e-3, 3e-3])
-def test_the_bytes_are_within_a_tenth_of_the_best_there_is(budget: float) -> None:
+@pytest.fixture(scope="module")
+def every_plan() -> tuple[nn.Module, dict[tuple[str, ...], float]]:
+    """A small model, and what each choice of bf16 and fp32 for its stages is measured to do to held-out samples."""
     torch.manual_seed(0)
     small = taught(hw.FNO((8, 8), 1, 1, 8, n_layers=1), 25)
-    held_out = smooth(8)[4:]
-    plan = planned(small, smooth(8), max_error=budget, formats=("bf16",), samples=4, held_out=4)
-    sizes = {(c.layer, c.stage): c.bytes * (1 if c.format == "fp32" else 2) for c in plan.choices}
-    best = min(
-        total
-        for names in product(("bf16", "fp32"), repeat=len(sizes))
-        if (total := sum(s if n == "fp32" else s / 2 for s, n in zip(sizes.values(), names, strict=True))) <= plan.bytes
-        and usual_most(measure_error(small, held_out, _policy(dict(zip(sizes, names, strict=True))))) <= budget
-    )
+    stages = [(c.layer, c.stage) for c in planned(small, smooth(10), max_error=1.0, held_out=8).choices]
+    truth = Measured(small, list(smooth(10)[3:, None]), Policy(stabilizer="none"))
+    return small, {
+        names: tolerance_bound(truth.error(_policy(dict(zip(stages, names, strict=True)))))
+        for names in product(("bf16", "fp32"), repeat=len(stages))
+    }
+
+
+@pytest.mark.parametrize("budget", [7e-4, 1e-3, 1.5e-3, 2.2e-3, 3e-3, 4.5e-3])
+def test_the_bytes_are_within_a_tenth_of_the_best_there_is(every_plan, budget: float) -> None:
+    small, bounds = every_plan
+    plan = planned(small, smooth(10), max_error=budget, formats=("bf16",), held_out=8)
+    sizes = [c.bytes * (1 if c.format == "fp32" else 2) for c in plan.choices]
+    totals = {names: sum(s / (1 + (n == "bf16")) for s, n in zip(sizes, names, strict=True)) for names in bounds}
+    best = min(totals[names] for names, bound in bounds.items() if bound <= budget)
+    assert plan.met
     assert plan.bytes <= 1.1 * best
 
 

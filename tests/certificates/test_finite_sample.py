@@ -8,7 +8,7 @@ import torch
 import halfwave as hw
 from halfwave.certificates import change_of_error, conformal_bound, interval_of_mean
 from halfwave.certificates.answers import relative_errors
-from halfwave.certificates.finite_sample import needed
+from halfwave.certificates.finite_sample import needed, tolerance_bound
 from halfwave.certificates.observing import run_as
 from halfwave.errors import InputError
 
@@ -47,6 +47,22 @@ def test_the_bound_of_a_certificate_covers_fresh_inputs_of_a_model():
     assert float(certificate.measured_error) == pytest.approx(float(scores[0]))
     bound = certificate.conformal(scores[:600])
     assert 0.88 <= float((scores[600:] <= bound).double().mean()) <= 0.94
+
+
+@pytest.mark.parametrize(("count", "surely"), [(8, 0.975), (16, 0.98), (64, 0.98)])
+def test_a_tolerance_bound_is_above_nine_of_ten_in_nearly_all_repetitions(count, surely):
+    """The share of all inputs that stay below is known for log-normal errors: it is short of 90% once in a hundred."""
+    generator = torch.Generator().manual_seed(3)
+    bounds = torch.tensor([tolerance_bound(_scores(generator, count)) for _ in range(2000)], dtype=torch.float64)
+    shares = torch.special.ndtr((bounds / 1e-3).log() / 0.5)
+    assert surely <= float((shares >= 0.9).double().mean()) < 1
+
+
+def test_a_tolerance_bound_of_few_errors():
+    assert tolerance_bound(torch.tensor([1e-3, 1e-3, 1e-3])) == pytest.approx(1e-3)
+    assert tolerance_bound(torch.tensor([2e-3])) == pytest.approx(2e-3)  # nothing is known of others
+    assert math.isinf(tolerance_bound(torch.tensor([1e-3, math.inf])))
+    assert tolerance_bound(torch.tensor([1e-3, 2e-3])) > 4e-3
 
 
 @pytest.mark.parametrize(("alpha", "fewest"), [(0.1, 9), (0.05, 19), (0.5, 1), (0.2, 4), (0.01, 99)])

@@ -11,7 +11,7 @@ import halfwave as hw
 from halfwave.data import Advection, generate
 from halfwave.models import Unrolled, Unrolling
 from halfwave.training import Operator, save
-from halfwave.training.parting import accumulated, measure_growth
+from halfwave.training.parting import accumulated, compare_precisions, measure_growth
 from halfwave.training.rollout import crossing
 from halfwave.training.spectra import Spectrum
 
@@ -114,3 +114,19 @@ def test_spectra_are_parsevals_and_know_vorticity():
         assert np.argmax(energy) == 2
         assert enstrophy.sum() == pytest.approx(9 * energy.sum())
         assert np.sum(found["prediction"]["energy"]) == pytest.approx(4 * energy.sum())
+
+
+def test_the_error_of_a_change_counts_as_much_as_the_state_changes():
+    """One state hardly changes, and its change errs much: the product of means would be ten times the mean product."""
+
+    class Change(hw.FNO):
+        def forward(self, x):
+            return torch.where(x > 0, 1e-3 * x, 0.5 * x)
+
+    x = torch.tensor([1.0, -1.0]).reshape(2, 1, 1).expand(2, 1, 8)
+    stepper = Operator(
+        Unrolled(Change([4], 1, 1, 4, n_layers=1), Unrolling(1, residual=True, increments=(1.0,))), None, None
+    )
+    predicted = torch.tensor([0.2, 0.01], dtype=torch.float64)
+    parting = compare_precisions(stepper, x, hw.Policy.named("mixed"), [0.1], step_error=lambda *_: predicted)
+    assert parting.step_error == pytest.approx((0.2 * 0.001 / 1.001 + 0.01 * 0.5 / 1.5) / 2, rel=1e-5)

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from halfwave.certificates.finite_sample import tolerance_bound
 from halfwave.certificates.gradient_error import measure_gradient_error
 from halfwave.certificates.knapsack import Formats, Knapsack
 from halfwave.certificates.planning_data import Data, PlanningData, measure_test_error, read_planning_data
 from halfwave.certificates.precision_plan import Choice, PrecisionPlan
 from halfwave.certificates.samples import Measured
-from halfwave.certificates.sensitivity import PROBES, Sensitivities, sensitivities
+from halfwave.certificates.sensitivity import Sensitivities, sensitivities
 from halfwave.certificates.stage_times import time_stages
 from halfwave.certificates.stored_bytes import Stage, stored_bytes, stored_numbers, width
 from halfwave.errors import InputError
@@ -34,6 +35,7 @@ ASSUMED_TEST_ERROR = 0.01
 """Test error that the default budget assumes where none is known: a well-trained operator's."""
 TRAINED = 0.5
 """A model with a larger test error is not trained: its error says nothing about what it will tolerate."""
+_PROBES = 3  # one more than of a certificate: a plan is made once
 _TRIES = 8
 _TRIALS = 16
 _PROMISING = 1.5  # times the budget: an estimate may be that much too large
@@ -49,8 +51,8 @@ def auto_precision(
     max_time: float | None = None,
     formats: Sequence[str] = CANDIDATES,
     samples: int = 4,
-    held_out: int = 8,
-    probes: int = PROBES,
+    held_out: int = 16,
+    probes: int = _PROBES,
 ) -> PrecisionPlan:
     """Choose a format for each layer and stage of a trained model by a budget; the model is not changed.
 
@@ -62,8 +64,8 @@ def auto_precision(
         model: a neural operator, or a wrapper around one.
         data: inputs (N, C, *grid); a pair (inputs, targets); samples one by one, each what the model is called with;
             or a dataset, a split of one, or its file (planned on train samples, checked on test samples).
-        max_error: relative L2 error of an answer that samples may have, least bytes for it: their mean and twice their
-            deviation stay within, as predicted and as measured.
+        max_error: relative L2 error of an answer that inputs may have, least bytes for it: 90 of 100 new inputs stay
+            within, which is 99% sure from the held-out samples (`tolerance_bound`), if these are 8 or more.
         max_bytes: bytes stored for a sample, weights included (see `stored_bytes`): least error for them.
         max_time: time of a forward pass relative to full precision's, as measured here: least error within it.
         formats: candidates; fp32 is always among them.
@@ -115,7 +117,7 @@ def _stabilizer(model: nn.Module) -> str:
 
 def _budget(model: nn.Module, given: PlanningData, max_error: float | None) -> tuple[float, str]:
     if max_error is not None:
-        return max_error, f"errors of samples up to {max_error:.2%}, as asked for"
+        return max_error, f"errors of 90 in 100 inputs up to {max_error:.2%}, as asked for"
     rule = "which leaves the test error within 1% where rounding is independent of the model's error"
     if given.targets is not None:
         error = measure_test_error(model, given.held_out, given.targets)
@@ -154,7 +156,7 @@ class _Planner:
         formats = problem.widest()
         for _ in range(_TRIES):
             tried = problem.least_cost(aim) or problem.widest()
-            error = usual_most(self._measured(tried))
+            error = tolerance_bound(self._measured(tried))
             if error <= budget:
                 formats = self._cheaper(problem, tried, budget)
                 break
@@ -171,7 +173,7 @@ class _Planner:
             if not promising:
                 break
             tried = min(promising, key=problem.cost)
-            if usual_most(self._measured(tried)) <= budget:
+            if tolerance_bound(self._measured(tried)) <= budget:
                 formats = tried
             else:
                 refused.append(tried)
@@ -210,7 +212,7 @@ class _Planner:
         def error(formats: Formats) -> float:
             key = tuple(formats.values())
             if key not in known:
-                known[key] = usual_most(self.found.predict(self.policy(formats)))
+                known[key] = _usual_most(self.found.predict(self.policy(formats)))
             return known[key]
 
         return Knapsack(self.candidates, costs, error)
@@ -251,7 +253,7 @@ class _Planner:
             choices,
             float(self.found.predict(policy).mean()),
             float(measured.mean()),
-            usual_most(measured),
+            tolerance_bound(measured),
             budget,
             source,
             round(stored_bytes(numbers, formats)),
@@ -263,8 +265,8 @@ class _Planner:
         )
 
 
-def usual_most(errors: Tensor) -> float:
-    """Mean and two standard deviations: what nearly every sample's error stays within."""
+def _usual_most(errors: Tensor) -> float:
+    """Mean and two standard deviations: where to look for formats, before they are measured."""
     spread = errors.std() if len(errors) > 1 else torch.zeros(())
     return float(errors.mean() + 2 * spread) if bool(errors.isfinite().all()) else math.inf
 

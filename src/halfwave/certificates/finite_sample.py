@@ -1,8 +1,9 @@
 """What a few inputs say of all others: statements with a probability, for every model and without any theory of it.
 
-Two of them. `conformal_bound` holds for the next input if it comes from where the calibration inputs came from (they
+Three of them. `conformal_bound` holds for the next input if it comes from where the calibration inputs came from (they
 are exchangeable), whatever the distribution. `interval_of_mean` holds for the mean over all inputs if no value leaves a
 range that has to be assumed: the change of a test error is known by it, from the same inputs in half and in full.
+`tolerance_bound` holds for nine of ten inputs, surely and from few of them, if logarithms of errors are normal.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import torch
@@ -19,6 +21,9 @@ from halfwave.errors import InputError
 
 REACH = 2.0
 """No input moves the error by more than this times the largest move seen: the assumption of `change_of_error`."""
+CONTENT, CONFIDENCE = 0.9, 0.99
+"""Of `tolerance_bound`: the share of inputs that stay below, and how sure that is."""
+_MOST_DEVIATIONS = 4.0
 _CANDIDATES = 2001
 _LARGEST_BET = 0.75
 
@@ -73,6 +78,29 @@ def conformal_bound(scores: Tensor | Sequence[float], alpha: float) -> Conformal
     rank = math.ceil((len(values) + 1) * (1 - alpha) - 1e-9)
     value = float(values[rank - 1]) if 0 < rank <= len(values) else math.inf
     return ConformalBound(value, alpha, len(values), rank)
+
+
+def tolerance_bound(errors: Tensor) -> float:
+    """What 90% of all inputs stay below, 99% sure, from the errors (n,) of a few; infinite where one is not finite.
+
+    exp(mean + k deviation) of log errors, which vary by factors from input to input and are taken as normal; k is the
+    one-sided tolerance factor (Natrella 1963, section 2-2.5), 3.8 for 8 errors and 2.5 for 16. Of fewer than 8 it is
+    held at 4 deviations, and of one error there are none: the confidence is lower then.
+    """
+    if not bool(errors.isfinite().all()):
+        return math.inf
+    logs = errors.double().clamp_min(torch.finfo(torch.float64).eps).log()
+    deviation = float(logs.std()) if len(logs) > 1 else 0.0
+    return math.exp(float(logs.mean()) + _deviations(len(logs)) * deviation)
+
+
+def _deviations(count: int) -> float:
+    """k, such that mean + k deviation of `count` normal values is above CONTENT of all with CONFIDENCE."""
+    share, sure = (NormalDist().inv_cdf(p) for p in (CONTENT, CONFIDENCE))
+    a = 1 - sure**2 / (2 * max(1, count - 1))
+    if a <= 0:
+        return _MOST_DEVIATIONS
+    return min(_MOST_DEVIATIONS, (share + math.sqrt(share**2 - a * (share**2 - sure**2 / count))) / a)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class PrecisionPlan:
         choices: one for each layer and stage.
         predicted_error: by the adjoint certificate, mean over the samples that were planned on.
         measured_error: against float64, mean over held-out samples.
-        usual_most: their mean and two standard deviations, which nearly all samples stay within.
+        usual_most: what 90 of 100 new inputs stay within, 99% sure from the held-out samples (`tolerance_bound`).
         budget: what `usual_most` had to stay within; inf where bytes or time were the limit.
         source: where the limit comes from, and what that assumes, in words.
         bytes, full_bytes: stored for a sample, weights included (see `stored_bytes`), and the same in full precision.
@@ -71,7 +71,7 @@ class PrecisionPlan:
 
     @property
     def met(self) -> bool:
-        """Are the measured errors of held-out samples within the budget?"""
+        """Is what was measured on held-out samples within the budget, for 90 of 100 new inputs?"""
         return self.usual_most <= self.budget
 
     @property
@@ -107,7 +107,7 @@ class PrecisionPlan:
         where = f"{self.held_out} held-out samples" if self.held_out else "the samples themselves, none being left"
         text = (
             f"Error of the answer: {self.predicted_error:.2%} predicted, {self.measured_error:.2%} measured on {where} "
-            f"(nearly all within {self.usual_most:.2%}); of the gradients {self.gradient.best:.2%}"
+            f"(90 of 100 new inputs within {self.usual_most:.2%}); of the gradients {self.gradient.best:.2%}"
         )
         text += ", with loss scaling (they underflow without it)." if self.loss_scaling else "."
         if self.time is not None:

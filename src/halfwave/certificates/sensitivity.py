@@ -35,7 +35,7 @@ from halfwave.numerics import FORMATS, Arithmetic, Format, plainly
 from halfwave.precision import ROLES, Policy, PolicyModule, Resolved, as_policy
 from halfwave.spectral import SpectralConv
 
-PROBES = 3
+PROBES = 2
 _PRIOR = 2.0  # samples' worth of the belief that known errors are as good as independent
 _STEP = 1e-3  # of an input's rms, for the second derivative
 
@@ -81,12 +81,15 @@ class Sensitivities:
 
         Uniform errors are sub-Gaussian of their own variance, so with t = -log(1 - confidence)
         P( ||e||² > E||e||² (1 + 2 sqrt(t) + 2 t) ) <= 1 - confidence (Hsu, Kakade and Zhang 2012,
-        doi:10.1214/ECP.v17-2079, with all of the covariance in one direction, the worst case).
+        doi:10.1214/ECP.v17-2079, with all of the covariance in one direction, the worst case). Few probes may put one
+        sample's estimate too low: that of all samples together takes its place where it is larger.
         """
         if not 0 < confidence < 1:
             raise InputError(f"confidence must lie between 0 and 1, got {confidence!r}")
         t = -math.log1p(-confidence)
-        first = self.predict(policy) * math.sqrt(1 + 2 * math.sqrt(t) + 2 * t)
+        predicted = self.predict(policy)
+        expected = torch.maximum(predicted, predicted.square().mean().sqrt())
+        first = expected * math.sqrt(1 + 2 * math.sqrt(t) + 2 * t)
         return first + self.remainder(first)
 
     def remainder(self, error: Tensor) -> Tensor:

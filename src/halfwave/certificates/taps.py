@@ -51,7 +51,15 @@ class RoundingPoint:
     after: tuple[int, ...]
 
 
-Constants = dict[tuple[Any, ...], tuple[Tensor, Tensor]]
+@dataclass(frozen=True)
+class KnownErrors:
+    """δ of a value that is known beforehand, (formats, numbers), and their squares, which every probe needs."""
+
+    errors: Tensor
+    squares: Tensor
+
+
+Constants = dict[tuple[Any, ...], tuple[Tensor, KnownErrors]]
 
 
 @dataclass
@@ -96,23 +104,24 @@ class Tape:
         tapped: Tensor = _Tap.apply(entry, self, len(self.points) - 1, errors, part)
         return tapped
 
-    def _errors_of(self, value: Tensor, scale: float) -> Tensor:
+    def _errors_of(self, value: Tensor, scale: float) -> KnownErrors:
         """Those of weights and matrices are the same for every sample, and are kept under their place in memory."""
         key = value.data_ptr(), value.shape, value.stride()
         if key not in self.constants:
-            self.constants[key] = value, _errors(value, scale)
+            errors = _errors(value, scale)
+            self.constants[key] = value, KnownErrors(errors, errors.square())
         return self.constants[key][1]
 
-    def add(self, number: int, binades: Tensor, errors: Tensor | None, grad: Tensor) -> None:
+    def add(self, number: int, binades: Tensor, known: KnownErrors | None, grad: Tensor) -> None:
         """One probe's gradient at a point."""
         flat = grad.flatten()
         seen = flat[:: stride_of(flat.numel())]
         scale = flat.numel() / max(1, seen.numel())
         self.squares[number] += scale * torch.bincount(binades, seen.square(), BINADES).cpu()
-        if errors is not None:
+        if known is not None:
             single = flat.float()
-            aligned, spread = errors @ single, errors.square() @ single.square()
-            ways = self.spread[number].numel() // len(errors)
+            aligned, spread = known.errors @ single, known.squares @ single.square()
+            ways = self.spread[number].numel() // len(known.errors)
             self.aligned[number].append(aligned.double().cpu().repeat(ways))
             self.spread[number] += spread.double().cpu().repeat(ways)
 
@@ -167,7 +176,7 @@ Part = tuple[int | slice, ...]
 
 class _Tap(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, value: Tensor, tape: Tape, number: int, errors: Tensor | None, part: Part) -> Tensor:
+    def forward(ctx: Any, value: Tensor, tape: Tape, number: int, errors: KnownErrors | None, part: Part) -> Tensor:
         # Binades now: a bias may be added in the same memory later.
         ctx.binades, ctx.tape, ctx.number, ctx.errors, ctx.part = _binades(value[part]), tape, number, errors, part
         return value.view_as(value)

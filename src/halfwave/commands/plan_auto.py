@@ -17,7 +17,7 @@ from halfwave.models import Unrolled
 from halfwave.planner import parse_bytes
 from halfwave.training import AnyDataset, CloudSamples, Operator, find_model_file, load, open_data, read_config
 
-_SAMPLES, _HELD_OUT = 4, 8
+_SAMPLES, _HELD_OUT = 4, 16
 
 
 @dataclass(frozen=True)

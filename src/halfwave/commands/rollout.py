@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 from tyro.conf import Positional
 
 from halfwave.certificates import predict_error
@@ -164,9 +164,9 @@ def rolled_out(
         )
 
 
-def certified_step_error(model: nn.Module, x: Any, policy: Policy) -> float:
-    """What the adjoint certificate predicts of one step's rounding, relative to the answer."""
-    return float(predict_error(model, x, policy).mean())
+def certified_step_error(model: nn.Module, x: Any, policy: Policy) -> Tensor:
+    """What the adjoint certificate predicts of one step's rounding (B,), relative to the answer."""
+    return predict_error(model, x, policy)
 
 
 def rollout_table(result: RolloutResult, title: str) -> Any:

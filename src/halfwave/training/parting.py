@@ -26,8 +26,8 @@ from halfwave.models import set_precision
 from halfwave.precision import Policy
 from halfwave.training.rollout import roll_out, stepper_of
 
-StepError = Callable[[nn.Module, Tensor, Policy], float]
-"""A prediction of one step's relative rounding error: of the neural operator, its input and the policy."""
+StepError = Callable[[nn.Module, Tensor, Policy], Tensor]
+"""A prediction of one step's relative rounding error (B,): of the neural operator, its input and the policy."""
 _PERTURBATION = 1e-3
 """Of the state: far above the rounding of fp32, far below the state."""
 
@@ -162,17 +162,20 @@ def _norm(u: Tensor) -> Tensor:
 
 
 def _first_step(step_error: StepError, full: nn.Module, x: Tensor, policy: Policy) -> float:
-    """The prediction for the first step, as the state has it: of a residual model the change alone is rounded."""
+    """The prediction for the first step, as the state has it: of a residual model the change alone is rounded.
+
+    Each state by itself: one that hardly changes has a change of large relative error.
+    """
     operator, unrolled = stepper_of(full)
     encoded = x if operator.x_normalizer is None else operator.x_normalizer.encode(x)
-    error = step_error(unrolled.model, encoded, policy)
+    errors = step_error(unrolled.model, encoded, policy)
     if not unrolled.unrolling.residual:
-        return error
+        return float(errors.mean())
     with torch.no_grad():
         states, beside = unrolled.split(encoded)
         before = states[:, -unrolled.unrolling.channels :]
         after = unrolled.advance(states, beside)[:, -unrolled.unrolling.channels :]
-    return error * float((_norm(after - before) / _norm(after)).mean())
+    return float((errors * (_norm(after - before) / _norm(after)).to(errors)).mean())
 
 
 def _first_above(values: list[float], limits: list[float]) -> int | None:
