@@ -55,9 +55,9 @@ def _section(found: dict[str, Any], name: str, written: Any) -> str:
     section, made = found[name], found[name]["commit"]
     sizes = ", ".join(f"{size} {count}" for size, count in section["sizes"].items())
     bad = f"{len(section['bad'])} that must not be." if section["bad"] else "Nothing that must not be."
-    later = {row["name"]: row["commit"] for row in section["rows"] if row.get("commit", made) != made}
-    again = "".join(f" {name} again at {commit}." for name, commit in later.items())
-    return f"{written(section['rows'])}\n\n{section['date']}, commit {made}, {sizes}. {bad}{again}"
+    others = {row["name"]: row["commit"] for row in section["rows"] if row.get("commit", made) != made}
+    apart = "".join(f" {name}: at {commit}." for name, commit in others.items())
+    return f"{written(section['rows'])}\n\n{section['date']}, commit {made}, {sizes}. {bad}{apart}"
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
@@ -94,6 +94,7 @@ def _soak(soak: dict[str, Any]) -> str:
         f"{soak['steps']} updates: heap {_growth(training, 'heap'):+.2%}, open files "
         f"{training[-1]['files'] - training[0]['files']:+d}. {soak['cycles']} cycles of {len(soak['readers'])} kinds "
         f"of files: heap at most {worst:+.2%}, open files at most {left:+d}. {soak['date']}, commit {soak['commit']}."
+        "\n\n![Heap and open files over the updates of a training and the cycles of every reader](images/soak.png)"
     )
 
 

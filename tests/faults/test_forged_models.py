@@ -49,12 +49,12 @@ def test_a_larger_model_than_the_file_has_is_not_built(content, changes, tmp_pat
     tensors, values = content
     path = tmp_path / "forged.safetensors"
     write_sealed(path, tensors, {**values, "arguments": {**values["arguments"], **changes}})
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     with pytest.raises(InputError) as caught:
         halfwave.load(path)
     assert str(path) in str(caught.value)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024, "kB were taken for it"
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_a_record_of_anything_is_refused_or_read_and_never_raises_otherwise(content, tmp_path):
