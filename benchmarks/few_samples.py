@@ -32,7 +32,7 @@ def main() -> int:
         return run_all(Path(sys.argv[1]), Path(sys.argv[2]))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--most", type=int, default=5, help="samples of a split")
-    parser.add_argument("--timeout", type=float, default=900, help="seconds for all runs of two processes")
+    parser.add_argument("--timeout", type=float, default=3600, help="seconds for all runs of two processes")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         return compare(Path(folder), options.most, options.timeout)

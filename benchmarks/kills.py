@@ -4,7 +4,8 @@
 
 Each subject is a command with a result. It is run once without disturbance; then it is killed, with all processes that
 it has started, at moments drawn evenly over the time that took, and started again. Where it ends, its result is
-compared bit for bit with the first, and another round begins, until there have been enough kills.
+compared bit for bit with the first, and another round begins, until there have been enough kills. Commands are forked
+from a process that has imported the library (preloaded.py): every kill falls into work.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ import hashlib
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from halfwave.files import PARTIAL, read_csv, read_json
+from preloaded import Server
 
 TIMES = ("seconds", "samples_per_second")
 DATA = ("data", "darcy", "--resolution", "16", "--n-train", "24", "--n-test", "4", "--workers", "1", "--out")
@@ -93,22 +97,22 @@ SUBJECTS = (
     Subject(
         "train",
         0.4,
-        ("train", "fno", "--data", "INPUTS/d.h5", "--out", "FOLDER/run", "--epochs", "20", "--precision", "schedule",
+        ("train", "fno", "--data", "INPUTS/d.h5", "--out", "FOLDER/run", "--epochs", "8", "--precision", "schedule",
          "--checkpoint-steps", "1", "--clip", "1.0", "--accumulate", "2", *TINY),
         run_result,
         ((*DATA, "INPUTS/d.h5"),),
     ),
     Subject(
         "data",
-        0.24,
+        0.3,
         ("data", "darcy", "--resolution", "48", "--n-train", "96", "--n-test", "8", "--workers", "2",
          "--out", "FOLDER/d.h5"),
         lambda folder: digest(folder / "d.h5"),
     ),
-    Subject("reproduce", 0.18, ("reproduce", "number-systems", "--scale", "smoke", "--out", "FOLDER"), table_result),
+    Subject("reproduce", 0.1, ("reproduce", "number-systems", "--scale", "smoke", "--out", "FOLDER"), table_result),
     Subject(
         "rollout",
-        0.18,
+        0.2,
         ("rollout", "INPUTS/stepper", "--data", "INPUTS/t.h5", "--out", "FOLDER/out", "--animation", "none"),
         rollout_result,
         (
@@ -121,93 +125,98 @@ SUBJECTS = (
 )  # fmt: skip
 
 
-def kill_often(subject: Subject, kills: int, seed: int, folder: Path) -> Kills:
-    """`kills` kills of one subject, and what came of it."""
-    inputs, moments, found = folder / "inputs", random.Random(seed), Kills(subject.name)
-    inputs.mkdir(parents=True)
-    for words in subject.needs:
-        run_whole(placed(words, inputs, inputs))
-    begun = time.monotonic()
-    whole = folder / "whole"
-    whole.mkdir()
-    run_whole(placed(subject.command, inputs, whole))
-    seconds, expected = time.monotonic() - begun, subject.result(whole)
-    while found.kills < kills:
-        run_round(subject, found, kills, seconds, moments, inputs, folder / f"round-{found.rounds}", expected)
-    return found
+@dataclass
+class Killer:
+    """Starts and kills one subject until there have been enough kills."""
 
+    subject: Subject
+    kills: int
+    moments: random.Random
+    folder: Path
+    server: Server
 
-def run_round(
-    subject: Subject,
-    found: Kills,
-    kills: int,
-    seconds: float,
-    moments: random.Random,
-    inputs: Path,
-    place: Path,
-    expected: Any,
-) -> None:
-    """Start and kill until it ends by itself, or there have been enough kills and it is left to end."""
-    place.mkdir()
-    words, ended = placed(subject.command, inputs, place), False
-    while not ended and found.kills < kills:
-        ended = start_and_kill(words, moments.uniform(0, seconds), found)
-    if not ended:
-        found.failed += run_whole(words, check=False) != 0
-    found.rounds += 1
-    try:
-        equal = subject.result(place) == expected
-    except Exception as error:
-        equal = False
-        found.notes.append(f"{subject.name}: {error}")
-    found.equal += equal
-    found.leftovers += sum(PARTIAL in path.name for path in place.rglob("*"))
+    def run(self) -> Kills:
+        inputs, found = self.folder / "inputs", Kills(self.subject.name)
+        inputs.mkdir(parents=True)
+        for words in self.subject.needs:
+            self._whole(words, inputs)
+        whole = self.folder / "whole"
+        whole.mkdir()
+        begun = time.monotonic()
+        self._whole(self.subject.command, whole)
+        seconds, expected = time.monotonic() - begun, self.subject.result(whole)
+        while found.kills < self.kills:
+            place = self.folder / f"round-{found.rounds}"
+            place.mkdir()
+            self._round(found, seconds, place, expected)
+        return found
 
+    def _whole(self, words: tuple[str, ...], place: Path) -> None:
+        self.server.start(placed(words, self.folder / "inputs", place))
+        code, errors = self.server.wait()
+        if code != 0:
+            raise SystemExit(f"{' '.join(words)}: {errors}")
 
-def start_and_kill(words: list[str], moment: float, found: Kills) -> bool:
-    """Whether it ended before the moment came."""
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-    try:
-        _, errors = process.communicate(timeout=moment)
-        if process.returncode != 0:
+    def _round(self, found: Kills, seconds: float, place: Path, expected: Any) -> None:
+        """Start and kill until it ends by itself, or there have been enough kills and it is left to end."""
+        words, ended = placed(self.subject.command, self.folder / "inputs", place), False
+        while not ended:
+            ended = self._start(words, found, self.moments.uniform(0, seconds) if found.kills < self.kills else None)
+        found.rounds += 1
+        try:
+            equal = self.subject.result(place) == expected
+        except Exception as error:
+            equal = False
+            found.notes.append(f"{self.subject.name}: {error}")
+        found.equal += equal
+        found.leftovers += sum(PARTIAL in path.name for path in place.rglob("*"))
+
+    def _start(self, words: list[str], found: Kills, moment: float | None) -> bool:
+        """Whether it ended by itself, well or not, before the moment came."""
+        leader = self.server.start(words)
+        if moment is not None and not self.server.ends_within(moment):
+            os.killpg(leader, signal.SIGKILL)
+            self.server.wait()
+            found.kills += 1
+            return False
+        code, errors = self.server.wait()
+        if code != 0:
             found.failed += 1
-            found.notes.append(errors.decode(errors="replace").strip().splitlines()[-1])
-        return process.returncode == 0
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        found.kills += 1
-        return False
+            found.notes.append((errors.strip().splitlines() or [f"code {code}"])[-1])
+        return True
 
 
 def placed(words: tuple[str, ...], inputs: Path, folder: Path) -> list[str]:
-    here = [word.replace("INPUTS", str(inputs)).replace("FOLDER", str(folder)) for word in words]
-    return [sys.executable, "-m", "halfwave", *here]
+    return [word.replace("INPUTS", str(inputs)).replace("FOLDER", str(folder)) for word in words]
 
 
-def run_whole(words: list[str], check: bool = True) -> int:
-    done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    if check and done.returncode != 0:
-        raise SystemExit(f"{' '.join(words)}: {done.stderr}")
-    return done.returncode
-
-
-def run_kills(kills: int, seed: int, say: Callable[[str], None] = print) -> list[Kills]:
+def run_kills(kills: int, seed: int, say: Callable[[str], None] = print, processes: int = 1) -> list[Kills]:
     """All subjects, each with its share of the kills."""
     found = []
-    for subject in SUBJECTS:
-        with tempfile.TemporaryDirectory(prefix="halfwave-kills-") as name:
-            found.append(kill_often(subject, max(1, round(subject.share * kills)), seed, Path(name)))
-        say(str(asdict(found[-1])))
+    with ProcessPoolExecutor(processes, get_context("fork")) as pool:
+        for each in pool.map(partial(_kill_subject, kills, seed), range(len(SUBJECTS))):
+            found.append(each)
+            say(str(asdict(each)))
     return found
+
+
+def _kill_subject(kills: int, seed: int, number: int) -> Kills:
+    subject, server = SUBJECTS[number], Server()
+    try:
+        with tempfile.TemporaryDirectory(prefix="halfwave-kills-") as name:
+            part = max(1, round(subject.share * kills))
+            return Killer(subject, part, random.Random(seed), Path(name), server).run()
+    finally:
+        server.close()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--processes", type=int, default=1, help="subjects side by side")
     options = parser.parse_args()
-    return int(any(each.bad for each in run_kills(options.kills, options.seed)))
+    return int(any(each.bad for each in run_kills(options.kills, options.seed, processes=options.processes)))
 
 
 if __name__ == "__main__":

@@ -12,22 +12,26 @@ docs/trust.md from that file. Exit code 1 where something happened that must not
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "faults"), str(ROOT / "benchmarks")]
 
+from crafted_files import run_crafted  # noqa: E402
 from file_torture import failures  # noqa: E402
 from file_torture import run as torture_files  # noqa: E402
 from forgeries import forged  # noqa: E402
+from full_disks import run_full_disks  # noqa: E402
 from guarded import Outcome, run_trials  # noqa: E402
 
 import halfwave  # noqa: E402
@@ -56,10 +60,27 @@ class Sizes:
     interrupts: int
     samples: int
     seed: int
+    processes: int
+    """Side by side, which changes nothing but the time."""
+    readers: list[str] | None
+    """Kinds of files to damage; None for all."""
 
 
-def files(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
-    found = torture_files(sizes.mutations, sizes.seed, lambda line: print(line, flush=True))
+def mutations(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
+    say = partial(print, flush=True)
+    return _told(torture_files(sizes.mutations, sizes.seed, say, sizes.processes, sizes.readers))
+
+
+def crafted(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
+    with tempfile.TemporaryDirectory(prefix="halfwave-crafted-") as folder:
+        return _told([run_crafted(Path(folder))])
+
+
+def full_disks(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
+    return _told([run_full_disks()])
+
+
+def _told(found: list[Outcome]) -> tuple[list[dict[str, Any]], list[str]]:
     return [_counts(outcome) for outcome in found], failures(found)
 
 
@@ -86,11 +107,11 @@ def _forge(name: str, arguments: dict[str, Any], sizes: Sizes, folder: Path) -> 
 
 
 def _counts(outcome: Outcome) -> dict[str, Any]:
-    return {name: value for name, value in asdict(outcome).items() if name != "notes"}
+    return {name: value for name, value in asdict(outcome).items() if name not in ("notes", "altered_trials")}
 
 
 def kills(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
-    found = run_kills(sizes.kills, sizes.seed, lambda line: print(line, flush=True))
+    found = run_kills(sizes.kills, sizes.seed, partial(print, flush=True), sizes.processes)
     return [asdict(each) for each in found], [f"{each.name}: {each.notes}" for each in found if each.bad]
 
 
@@ -115,7 +136,9 @@ def writers(sizes: Sizes) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 SECTIONS: dict[str, tuple[Callable[[Sizes], tuple[list[dict[str, Any]], list[str]]], tuple[str, ...]]] = {
-    "files": (files, ("mutations",)),
+    "mutations": (mutations, ("mutations",)),
+    "crafted": (crafted, ()),
+    "full disks": (full_disks, ()),
     "forgeries": (forgeries, ("forgeries",)),
     "kills": (kills, ("kills",)),
     "interrupts": (interrupts, ("interrupts",)),
@@ -127,23 +150,38 @@ SECTIONS: dict[str, tuple[Callable[[Sizes], tuple[list[dict[str, Any]], list[str
 
 def main() -> int:
     options = parse()
-    sizes = Sizes(
-        options.mutations, options.forgeries, options.kills, options.interrupts, options.samples, options.seed
-    )
+    sizes = Sizes(**{field.name: getattr(options, field.name) for field in fields(Sizes)})
     known: dict[str, Any] = read_json(options.out) if options.out.exists() else {}
-    for name in options.only or SECTIONS:
+    for name in ["mutations"] if options.readers else options.only or SECTIONS:
         section, depends = SECTIONS[name]
         asked = {"seed": sizes.seed, **{size: getattr(sizes, size) for size in depends}}
-        if not options.again and known.get(name, {}).get("sizes") == asked:
+        if not options.again and not options.readers and known.get(name, {}).get("sizes") == asked:
             print(f"{name}: done already, with the same sizes")
             continue
-        begun = time.monotonic()
+        made, begun = {"commit": commit(), "date": time.strftime("%Y-%m-%d")}, cpu_seconds()
         rows, bad = section(sizes)
-        record = {"sizes": asked, "rows": rows, "bad": bad, "minutes": round((time.monotonic() - begun) / 60, 1)}
-        known[name] = {**record, "commit": commit(), "date": time.strftime("%Y-%m-%d")}
+        spent = round((cpu_seconds() - begun) / 60, 1)
+        record = {"sizes": asked, "rows": [{**row, **made} for row in rows], "bad": bad, "cpu_minutes": spent, **made}
+        known[name] = _merged(known.get(name), record) if options.readers else record
         write_json(options.out, known)
         print(f"{name}: {len(bad)} that must not be" + "".join(f"\n  {line}" for line in bad), flush=True)
     return int(any(section["bad"] for section in known.values()))
+
+
+def _merged(before: dict[str, Any] | None, record: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a section with some of its rows made again, at a later commit."""
+    if before is None or before["sizes"] != record["sizes"]:
+        raise SystemExit("--readers is for a section that has been run with the same sizes")
+    again = {row["name"]: row for row in record["rows"]}
+    bad = [line for line in before["bad"] if not line.startswith(tuple(f"{name} " for name in again))]
+    rows = [again.get(row["name"], row) for row in before["rows"]]
+    spent = round(before["cpu_minutes"] + record["cpu_minutes"], 1)
+    return {**before, "rows": rows, "bad": bad + record["bad"], "cpu_minutes": spent}
+
+
+def cpu_seconds() -> float:
+    """Of this process and of those that it has started and seen end."""
+    return sum(os.times()[:4])
 
 
 def parse() -> argparse.Namespace:
@@ -154,6 +192,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--interrupts", type=int, default=28)
     parser.add_argument("--samples", type=int, default=5, help="most train and test samples on two processes")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1, help="for damaged files and for kills, side by side")
+    parser.add_argument("--readers", nargs="+", help="of damaged files these kinds again, by their names in the table")
     parser.add_argument("--only", choices=list(SECTIONS), nargs="+", help="these sections alone")
     parser.add_argument("--again", action="store_true", help="also what has been run with the same sizes")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "torture.json")
@@ -161,7 +201,8 @@ def parse() -> argparse.Namespace:
 
 
 def commit() -> str:
-    asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    """Of the tree that is tortured; `-dirty` where files of it have been changed since."""
+    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude", "*"]
     return subprocess.run(asked, capture_output=True, text=True).stdout.strip() or "unknown"
 
 

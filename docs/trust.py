@@ -29,7 +29,9 @@ def page(text: str) -> str:
     found = read_json(TORTURE) if TORTURE.exists() else {}
     soak = read_json(SOAK) if SOAK.exists() else None
     parts = {
-        "files": _section(found, "files", _counts),
+        "mutations": _section(found, "mutations", _counts),
+        "crafted": _section(found, "crafted", _counts),
+        "full disks": _section(found, "full disks", _counts),
         "forgeries": _section(found, "forgeries", _counts),
         "kills": _section(found, "kills", _kills),
         "processes": "\n\n".join(
@@ -50,10 +52,12 @@ def page(text: str) -> str:
 def _section(found: dict[str, Any], name: str, written: Any) -> str:
     if name not in found:
         return f"{name.capitalize()}: not run yet."
-    section = found[name]
+    section, made = found[name], found[name]["commit"]
     sizes = ", ".join(f"{size} {count}" for size, count in section["sizes"].items())
     bad = f"{len(section['bad'])} that must not be." if section["bad"] else "Nothing that must not be."
-    return f"{written(section['rows'])}\n\n{section['date']}, commit {section['commit']}, {sizes}. {bad}"
+    later = {row["name"]: row["commit"] for row in section["rows"] if row.get("commit", made) != made}
+    again = "".join(f" {name} again at {commit}." for name, commit in later.items())
+    return f"{written(section['rows'])}\n\n{section['date']}, commit {made}, {sizes}. {bad}{again}"
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:

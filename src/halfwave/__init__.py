@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from halfwave.certificates import auto_precision, certify, compress
     from halfwave.errors import InputError
     from halfwave.export import export
+    from halfwave.gated import train
     from halfwave.measure import keep_freed_blocks
     from halfwave.models import FNO, GINO, SFNO, TFNO, UNet, set_precision
     from halfwave.optimizers import AdamW
     from halfwave.parallel import parallelize
     from halfwave.precision import Policy, Schedule
     from halfwave.spectral import SpectralConv
-    from halfwave.training import load, save, train
+    from halfwave.training import load, save
 
     __version__: str
 
@@ -77,7 +78,7 @@ _LATER = {
     "set_precision": "halfwave.models",
     "spectral": "halfwave.spectral",
     "theory": "halfwave.theory",
-    "train": "halfwave.training",
+    "train": "halfwave.gated",
     "training": "halfwave.training",
 }
 

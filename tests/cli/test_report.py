@@ -67,7 +67,9 @@ def test_a_part_of_a_result_is_said_to_be_one(command, results):
     code, out, _ = command("report", "--results", results)
     assert code == 0
     assert "1 incomplete" in out
-    assert "9 of 10 configurations are measured" in (results / "smoke" / "report.html").read_text(encoding="utf-8")
+    page = (results / "smoke" / "report.html").read_text(encoding="utf-8")
+    assert "9 of 10 configurations are measured: no verdict on the whole." in page
+    assert "<table" in page, "the points that there are"
 
 
 def test_a_damaged_record_and_a_failing_summary_do_not_hide_the_others(command, results, monkeypatch):
@@ -79,7 +81,7 @@ def test_a_damaged_record_and_a_failing_summary_do_not_hide_the_others(command, 
     assert "1 confirmed" in out
     assert "1 unreadable" in out
     assert "greedy-path.json is not the record of a result" in err
-    monkeypatch.setattr("halfwave.experiments.gathering.summarise", lambda results: {}["column"])
+    monkeypatch.setattr("halfwave.experiments.experiment.Experiment.summary", lambda self, rows: {}["column"])
     assert "cannot be summarised: KeyError" in command("report", "--results", results)[2]
 
 

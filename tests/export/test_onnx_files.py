@@ -1,5 +1,6 @@
 """ONNX files: what ONNX Runtime answers beside torch, for every form, batch, grid and format."""
 
+import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -42,10 +43,13 @@ def test_onnx_runtime_answers_as_torch(form, tmp_path):
     before = _ask(model, torch.ones(2, 1, *grid))
     written = hw.export(model, tmp_path / "model.onnx", grid=grid)
     assert torch.equal(_ask(model, torch.ones(2, 1, *grid)), before)
-    run = _session(written.path)
+    run, exact = _session(written.path), copy.deepcopy(model).double()
     for batch in (1, 5):
         x = torch.randn(batch, 1, *grid)
-        assert relative(run(x), _ask(model, x)) <= 2e-6
+        answer, expected, truth = run(x), _ask(model, x), _ask(exact, x.double())
+        assert relative(answer, expected) <= 2e-6
+        # Where terms of an answer cancel, no order of fp32 sums is near: the file is as near to float64 as torch is.
+        assert relative(answer, truth) <= 2 * relative(expected, truth) + 1e-7
     file = onnx.load(written.path)
     assert {entry.domain for entry in file.opset_import} == {""}
     assert not file.functions

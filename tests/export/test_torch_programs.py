@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 import torch
@@ -52,6 +53,9 @@ def test_the_compiled_program_loads_without_halfwave(tmp_path):
     model, grid = build("1-D, instance norm, before")
     written = hw.export(model, tmp_path / "model.aoti.pt2", grid=grid)
     assert written.format == "aoti"
+    packed = zipfile.ZipFile(written.path).namelist()
+    assert not [name for name in packed if name.endswith(".cpp")]
+    assert b".debug_line" not in written.path.read_bytes()  # what fp16 weights would not halve
     x = torch.randn(4, 1, *grid)
     answer = _answer_alone(written.path, "aoti", x, tmp_path)
     assert relative(answer, _expected(model, x)) <= 2e-6

@@ -725,6 +725,46 @@ def _(folder):
     return folder / "data.mat"
 
 
+def mat_numbers(kind, name=b"a", flags=7, packed=False):
+    """An array of 6 x 9 whose numbers are said to be elements of a type."""
+    numbers = struct.pack("<II", kind, 216) + np.ones((6, 9), np.float32).tobytes()
+    head = struct.pack("<IIII", 6, 8, flags, 0) + struct.pack("<IIII", 5, 8, 6, 9)
+    inner = head + struct.pack("<HH4s", 1, len(name), name) + numbers
+    element = struct.pack("<II", 14, len(inner)) + inner
+    stream = zlib.compress(element) if packed else b""
+    return struct.pack("<II", 15, len(stream)) + stream if packed else element
+
+
+def write_mat(folder, *variables):
+    head = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H", 0x0100) + b"IM"
+    (folder / "data.mat").write_bytes(head + b"".join(variables) + mat_numbers(7, b"u"))
+    return folder / "data.mat"
+
+
+def mat_of_numbers(name, *variables):
+    """scipy looks the type up in a table and dies of one that is not in it."""
+
+    @crafted(name)
+    def write(folder):
+        return write_mat(folder, *variables)
+
+
+for kind in (0, 8, 14, 19, 0x27, 0x107, 0xFFFF):
+    mat_of_numbers(f"mat of numbers of type {kind}", mat_numbers(kind))
+mat_of_numbers("mat, packed, of numbers of type 39", mat_numbers(0x27, packed=True))
+mat_of_numbers("mat said to be complex", mat_numbers(7, flags=7 | 1 << 11))
+mat_of_numbers("mat of two variables of one name", mat_numbers(7), mat_numbers(7))
+
+
+@crafted("mat, packed after 2,000 empty blocks, of numbers of type 39")
+def _(folder):
+    """Of the first bytes nothing unpacks."""
+    packer, content = zlib.compressobj(9, zlib.DEFLATED, -15), mat_numbers(0x27)
+    packed = b"\x78\x9c" + b"\x00\x00\x00\xff\xff" * 2000 + packer.compress(content) + packer.flush()
+    stream = packed + struct.pack(">I", zlib.adler32(content))
+    return write_mat(folder, struct.pack("<II", 15, len(stream)) + stream)
+
+
 # PLY
 
 

@@ -1,13 +1,16 @@
 """Commands on a full disk, and under a limit of file sizes: one line, nothing left over, the earlier file whole.
 
-Each scenario runs in a process of its own: it prepares what the command needs, takes the room away (a file that fills a
-small tmpfs, or RLIMIT_FSIZE), runs the command, looks at what is there, gives the room back and runs it again.
+Each scenario runs in a process and a folder of its own: it prepares what the command needs, takes the room away (a
+file that fills a small tmpfs, or RLIMIT_FSIZE), runs the command, looks at what is there, gives the room back and runs
+it again.
 """
 
+import importlib
 import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,7 +20,7 @@ from pathlib import Path
 
 from guarded import Outcome
 
-PATIENCE = 300.0
+PATIENCE = 300
 _DISK = 8 << 20
 _FILLER = "filler"
 
@@ -66,8 +69,8 @@ def run_full_disks(names=None, kinds=("size limit", "full disk")):
         if kind == "full disk" and not can_mount():
             outcome.notes.append("no full disk: this user may not mount a tmpfs")
             continue
-        for name in names or SCENARIOS:
-            _count(outcome, f"{name} ({kind})", run_apart(name, kind))
+        for name, said in run_apart(names or list(SCENARIOS), kind).items():
+            _count(outcome, f"{name} ({kind})", said)
     return outcome
 
 
@@ -80,20 +83,35 @@ def can_mount():
         return subprocess.run(command, capture_output=True).returncode == 0
 
 
-def run_apart(name, kind):
-    """What the process of a scenario says, or how it ended."""
+def run_apart(names, kind):
+    """What the process of each scenario says, or how it ended; one that has imported the library forks them all."""
     with tempfile.TemporaryDirectory(prefix="halfwave-disk-") as folder:
-        command = [sys.executable, __file__, name, kind, folder]
+        command = [sys.executable, __file__, kind, folder, *names]
         if kind == "full disk":
             mount = f'mount -t tmpfs -o size={_DISK} none "$0" && exec "$@"'
             command = ["unshare", "-rm", "sh", "-c", mount, folder, *command]
-        try:
-            ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            return {"hung": True}
-    if ended.returncode:
-        return {"crashed": f"code {ended.returncode}: {ended.stderr[-300:]}"}
-    return json.loads(ended.stdout.splitlines()[-1])
+        ended = subprocess.run(command, capture_output=True, text=True)
+    said = dict(json.loads(line) for line in ended.stdout.splitlines() if line.startswith("["))
+    return {name: said.get(name, {"crashed": f"code {ended.returncode}: {ended.stderr[-300:]}"}) for name in names}
+
+
+def run_forked(name, kind, folder):
+    """The scenario in a child and a folder of its own: what it says, or how it ended."""
+    os.makedirs(folder)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(PATIENCE)
+        os.write(write, json.dumps(run_here(name, kind, folder)).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        said = pipe.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    shutil.rmtree(folder)
+    if code:
+        return {"hung": True} if code == -signal.SIGALRM else {"crashed": f"code {code}"}
+    return json.loads(said)
 
 
 def _count(outcome, name, said):
@@ -178,4 +196,9 @@ def _take_room(kind, room):
 
 
 if __name__ == "__main__":
-    print(json.dumps(run_here(*sys.argv[1:])))
+    for module in ("training", "commands.data", "commands.predict", "commands.rollout", "commands.interface"):
+        importlib.import_module(f"halfwave.{module}")  # before the forks
+
+    kind, place, *chosen = sys.argv[1:]
+    for number, scenario in enumerate(chosen):
+        print(json.dumps([scenario, run_forked(scenario, kind, f"{place}/{number}")]), flush=True)

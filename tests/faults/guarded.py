@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from halfwave.errors import InputError
 
-PATIENCE = 60.0
-"""Seconds of one trial on a busy machine; nearly all take milliseconds."""
+PATIENCE = 300.0
+"""Seconds of one trial on a busy machine, more than `probing` gives a file that goes in circles; nearly all take
+milliseconds."""
 MEMORY_OVER = 300 * 2**20
 """Bytes above what the process had before the trial."""
 _ROOM = 12 * 2**30

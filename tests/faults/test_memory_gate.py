@@ -8,9 +8,11 @@ import sys
 import h5py
 import numpy as np
 import pytest
+from specimens import write_own_clouds
 
+import halfwave
+from halfwave import gate
 from halfwave.cli import run
-from halfwave.commands import gate
 from halfwave.data import open_any
 from halfwave.errors import InputError
 from halfwave.planner import parse_bytes
@@ -110,3 +112,27 @@ def test_a_model_that_no_machine_holds_is_refused_at_once(data_file, tmp_path, c
     assert "training needs" in capsys.readouterr().err
     assert run([*command, "n_layers=1000000000"]) == 1
     assert "n_layers must be at most 1024" in capsys.readouterr().err
+
+
+def test_from_python_a_training_that_does_not_fit_is_refused_as_well(data_file, tmp_path, monkeypatch):
+    config, size = config_of(data_file, epochs=1, n_train=4, n_test=1), needed(data_file)
+    monkeypatch.setattr(gate, "free_memory_bytes", lambda: size * 4 // 5)
+    with pytest.raises(InputError, match=r"training needs .*: batch_size=\d+ fits, or force=True to try"):
+        halfwave.train(config_of(data_file, epochs=1), tmp_path / "run")
+    monkeypatch.setattr(gate, "free_memory_bytes", lambda: 10)
+    module = halfwave.FNO((2, 2), 1, 1, 2, n_layers=1)
+    with pytest.raises(InputError, match=r"for its parameters alone .*, or force=True to try"):
+        halfwave.train(data=data_file, model=module, run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert halfwave.train(config, tmp_path / "run", quiet=True, force=True).status == "finished"
+
+
+def test_of_point_clouds_parameters_and_their_copies_are_counted(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "cars.h5"
+    write_own_clouds(path)
+    monkeypatch.setattr(gate, "free_memory_bytes", lambda: 64 << 20)
+    command = ["train", "gino", "--data", str(path), "--out", str(tmp_path / "run"), "--arguments"]
+    assert run([*command, "fno_hidden_channels=256", "fno_n_modes=[16,16,16]"]) == 1
+    said = capsys.readouterr().err
+    assert "for its parameters alone and 64 MiB are there: fewer channels, modes or layers, or --force to try" in said
+    assert not (tmp_path / "run").exists()

@@ -11,12 +11,21 @@ from neuralop.training import AdamW as PeerAdamW
 import halfwave as hw
 from halfwave.measure import measure_step, training_step
 from halfwave.numerics import round_stochastically
+from halfwave.optimizers.adamw import _operands
+from halfwave.optimizers.log_code import POSITIVE, SIGNED
+from halfwave.optimizers.moments import moment_of, new_moments
 from halfwave.spectral import holds_pairs
+from halfwave.spectral.weights import pair_parameter
 
 MODELS = {
     "FNO": lambda: hw.FNO((6, 6), 1, 1, 8, n_layers=2),
     "CP": lambda: hw.TFNO((6, 6), 1, 1, 8, n_layers=2, factorization="cp", rank=0.3),
     "TT": lambda: hw.TFNO((6, 6), 1, 1, 8, n_layers=1, factorization="tt", rank=0.3),
+}
+DTYPES = {
+    "fp32": (torch.float32, torch.float32),
+    "bf16": (torch.bfloat16, torch.bfloat16),
+    "8bit": (torch.int8, torch.uint8),
 }
 
 
@@ -32,6 +41,18 @@ def batch(seed=0, size=12):
 def train(model, optimizer, steps, start=0):
     for i in range(start, start + steps):
         training_step(model, loss, optimizer, batch(i % 3))
+
+
+def smoothing(seed):
+    """Something that an FNO can learn."""
+    x, _ = batch(seed)
+    return x, x.roll(1, -1) + x.roll(1, -2) - x.roll((2, 1), (-1, -2))
+
+
+def step_loss(model, optimizer, given):
+    losses = []
+    training_step(model, lambda *pair: losses.append(loss(*pair)) or losses[0], optimizer, given)
+    return float(losses[0].detach())
 
 
 def weights(model):
@@ -59,14 +80,16 @@ def test_fifty_steps_follow_neuraloperator(decay):
     assert distance(weights(other), expected) > 1e-3
 
 
+@pytest.mark.parametrize("state", ["fp32", "8bit"])
 @pytest.mark.parametrize("name", MODELS)
-def test_every_way_of_computing_is_the_same_function(name):
+def test_every_way_of_computing_is_the_same_function(name, state):
+    """Small enough for one slice, so that the random bits of 8-bit states are drawn in one order."""
     torch.manual_seed(0)
     model = MODELS[name]()
     found = {}
     for way in ({}, {"foreach": True}, {"fused": True}):
         own = copy.deepcopy(model)
-        train(own, hw.AdamW(own, lr=1e-2, weight_decay=0.01, **way), 5)
+        train(own, hw.AdamW(own, lr=1e-2, weight_decay=0.01, state=state, **way), 5)
         found[str(way)] = weights(own)
     first, *others = found.values()
     assert all(distance(other, first) < 1e-5 for other in others)
@@ -95,7 +118,7 @@ def test_a_step_is_the_equation():
         torch.testing.assert_close(p.detach(), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("state", "most"), [("fp32", 0.755), ("bf16", 0.4)])
+@pytest.mark.parametrize(("state", "most"), [("fp32", 0.755), ("bf16", 0.4), ("8bit", 0.2)])
 def test_bytes_of_the_state(state, most):
     model = hw.FNO((16, 16), 1, 1, 32, n_layers=2)
     taken = {}
@@ -116,7 +139,7 @@ def test_marks_survive_copies_and_conversions():
         assert len(marked) == len(list(own.blocks[0].conv.weight.parameters()))
 
 
-@pytest.mark.parametrize("state", ["fp32", "bf16"])
+@pytest.mark.parametrize("state", DTYPES)
 def test_a_resume_is_exact(state):
     torch.manual_seed(0)
     model = MODELS["FNO"]()
@@ -129,21 +152,93 @@ def test_a_resume_is_exact(state):
     for own, one in ((model, optimizer), (copied, again)):
         train(own, one, 3, start=3)
     assert torch.equal(weights(model), weights(copied))
-    kept = next(iter(again.state.values()))["exp_avg"]
-    assert kept.dtype is (torch.bfloat16 if state == "bf16" else torch.float32)
+    kept = again.state[copied.blocks[0].conv.weight.weight]
+    assert (kept["exp_avg"].dtype, kept["exp_avg_sq"].dtype) == DTYPES[state]
 
 
-def test_bf16_states_follow_small_changes():
-    """v decays by 0.1% a step, under the spacing of bf16: rounded to nearest it would stand still."""
-    p = torch.nn.Parameter(torch.zeros(20_000))
-    optimizer = hw.AdamW([p], state="bf16")
+@pytest.mark.parametrize(("state", "shape"), [("bf16", (20_000,)), ("8bit", (200, 100))])
+def test_narrow_states_follow_small_changes(state, shape):
+    """v decays by 0.1% a step, under the spacing of these numbers: rounded to nearest it would stand still."""
+    p = torch.nn.Parameter(torch.zeros(shape))
+    optimizer = hw.AdamW([p], state=state)
     p.grad = torch.ones_like(p)
     optimizer.step()
     p.grad = torch.zeros_like(p)
     for _ in range(500):
         optimizer.step()
-    v = optimizer.state[p]["exp_avg_sq"].float()
+    v = moment_of(optimizer.state[p], "exp_avg_sq", (1,), torch.float32).load(torch.float32)
     assert float(v.mean()) == pytest.approx(1e-3 * 0.999**500, rel=0.01)
+
+
+def test_training_with_8_bit_states_follows_that_with_fp32_ones():
+    """The same weights and batches: losses over 60 steps stay together, and fall by half."""
+    torch.manual_seed(0)
+    model = hw.FNO((6, 6), 1, 1, 16, n_layers=2)
+    curves = {}
+    for state in DTYPES:
+        own = copy.deepcopy(model)
+        optimizer = hw.AdamW(own, lr=1e-2, state=state)
+        curves[state] = torch.tensor([step_loss(own, optimizer, smoothing(i % 3)) for i in range(60)])
+    assert curves["fp32"][-3:].mean() < 0.6 * curves["fp32"][:3].mean()
+    for state in ("bf16", "8bit"):
+        assert ((curves[state] - curves["fp32"]).abs() < 0.02 * curves["fp32"]).all(), state
+
+
+def test_blocks_are_parts_of_rows_and_slices_cut_none():
+    """So the rows of a process have the codes of one process, and a step in slices reads what one in one piece does."""
+    torch.manual_seed(0)
+    p = pair_parameter(torch.randn(6, 50, 30, 2, 28))
+    p.grad = torch.zeros_like(p)
+    state = new_moments(p, "8bit")
+    assert (state["exp_avg_scale"].shape, state["exp_avg_sq_scale"].shape) == ((6, 336), (6, 168))
+    whole = _operands(0, p, state)
+    assert whole.m.together > 1
+    generator = torch.Generator()
+    m, v = torch.randn(9000, 2, 28), torch.rand(9000, 28)
+    whole.m.store(m, generator.manual_seed(0))
+    whole.v.store(v, generator)
+    parts = list(whole.parts())
+    assert len(parts) > 1
+    for name in "mv":
+        pieces = torch.cat([getattr(part, name).load(torch.float32) for part in parts])
+        torch.testing.assert_close(pieces, getattr(whole, name).load(torch.float32), rtol=1e-6, atol=0)
+    torch.testing.assert_close(whole.m.load(torch.float32), m, rtol=0.08, atol=1e-3)
+    own = {name: t[2:4] for name, t in state.items()}
+    rows = pair_parameter(p.detach()[2:4].clone())
+    rows.grad = torch.zeros_like(rows)
+    found, expected = _operands(0, rows, own).m.load(torch.float32), whole.m.load(torch.float32)[3000:6000]
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+
+
+def test_short_rows_and_biases_keep_their_numbers():
+    for shape in ((500,), (4, 60), (3, 251)):
+        found = new_moments(torch.nn.Parameter(torch.zeros(shape)), "8bit")
+        coded = shape == (3, 251)
+        assert ("exp_avg_scale" in found) == coded
+        assert (found["exp_avg"].dtype is torch.int8) == coded
+
+
+def test_8_bit_codes_have_the_right_mean_and_are_kept():
+    """Every number is one of its two neighbours on the scale, its mean the number; what was decoded is coded
+    as before, but for a level in thousands that its logarithm's last digit moves."""
+    torch.manual_seed(0)
+    x = torch.randn(40, 256) * torch.logspace(-2, 0, 256)
+    for code, values, octaves in ((SIGNED, x, 12.6), (POSITIVE, x.square(), 21)):
+        decoded = [code.decode(*code.encode(values, None), torch.float32) for _ in range(300)]
+        large = values.abs() > 2 ** (1 - octaves) * values.abs().amax(1, keepdim=True)
+        spread = torch.stack(decoded)[:, large] / values[large] - 1
+        assert spread.abs().max() < 2 ** (1 / code.per_octave) - 1
+        assert spread.mean(0).abs().max() < 0.01
+        assert torch.equal(decoded[0][large].sign(), values[large].sign())
+        again = code.decode(*code.encode(decoded[0], None), torch.float32)
+        assert ((again / decoded[0] - 1)[large].abs() < 1e-5).float().mean() > 0.999
+    tiny = torch.tensor([[1.0, 1e-20, 0.0]]).repeat(100, 1)
+    assert (SIGNED.decode(*SIGNED.encode(tiny, None), torch.float32)[:, 1:] == 0).all()
+    kept = POSITIVE.decode(*POSITIVE.encode(tiny, None), torch.float32)
+    assert (kept[:, 1] > 0).all()  # something is divided by it
+    assert (kept[:, 2] == 0).all()
+    broken = SIGNED.decode(*SIGNED.encode(torch.tensor([[1.0, math.nan]]), None), torch.float32)
+    assert not broken.isfinite().any()
 
 
 def test_stochastic_rounding_has_the_right_mean_and_neighbours():

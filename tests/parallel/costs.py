@@ -7,7 +7,7 @@ from torch.distributed.device_mesh import init_device_mesh
 import halfwave as hw
 from halfwave.measure import measure_step, training_step
 from halfwave.models import pointwise
-from halfwave.parallel import GridLayout, count_wire, gradient_bytes, plan_traffic, split_sizes
+from halfwave.parallel import GridLayout, count_wire, gradient_bytes, plan_traffic, point_bytes, split_sizes
 from halfwave.parallel.traffic import transposed_bytes
 from halfwave.planner import plan_mesh
 
@@ -69,6 +69,26 @@ def sent_bytes():
         )
         if dist.get_rank() == 0:  # the process that is planned
             assert planned.sent == dict(wire.sent)
+
+
+def sent_bytes_of_points():
+    """Of a GINO's output kernel what the formula says, beside the modes of its blocks."""
+    model = hw.GINO(
+        2, 3, fno_n_modes=(4, 4, 4), fno_hidden_channels=6, fno_n_layers=2, fno_in_channels=2, in_gno_radius=0.4,
+        out_gno_radius=0.4, in_gno_channel_mlp_hidden_layers=(8,), out_gno_channel_mlp_hidden_layers=(8,),
+    )  # fmt: skip
+    parallel, layout, grid = hw.parallelize(model, mesh()), parallel_layout(), (5, 4, 4)
+    axes = [torch.linspace(0, 1, n) for n in grid]
+    nodes = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
+    first = layout.piece_of(grid).spans[0]
+    with count_wire() as wire:
+        answer = parallel(
+            torch.rand(1, 9, 3), nodes[None, first.start : first.stop], torch.rand(1, 11, 3), torch.rand(2, 9, 2)
+        )
+        answer.sum().backward()
+    assert wire.sent["points"] == point_bytes(11, 2 * 6, 4, layout.ranks)
+    assert wire.sent["modes"] == sum(plan_traffic(block.conv, grid, 2).modes for block in parallel.blocks)
+    assert set(wire.sent) == {"modes", "points", "gradients", "grid"}
 
 
 def fewer_than_transposes():

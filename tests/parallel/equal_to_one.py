@@ -47,13 +47,7 @@ def compare(build, grid, axes=(0,), shape=None, dtype=torch.float64, batch=2, pr
     assert found.shape == piece.cut(expected).shape
     assert relative(found, piece.cut(expected)) < most
     assert relative(own.grad, piece.cut(x.grad)) < most
-    for (name, p), (_, q) in zip(parallel.named_parameters(), model.named_parameters(), strict=True):
-        shard = shard_of(p)
-        gradient = q.grad if shard is None else shard.own(q.grad)
-        if gradient.numel():
-            assert p.grad is not None, name
-            assert relative(p.grad, gradient) < 10 * most or float((p.grad - gradient).abs().max()) < most, name
-    return parallel, model
+    assert_same_gradients(parallel, model, most)
 
 
 def fno(n_modes, channels=6, layers=2, **options):
@@ -126,6 +120,83 @@ def sphere():
     compare(lambda: hw.SFNO((6, 60), 2, 3, 6, n_layers=1), (70, 130), batch=1)  # longitudes by an FFT
 
 
+GINO = {
+    "fno_n_modes": (4, 4, 3), "fno_hidden_channels": 6, "fno_n_layers": 2, "gno_embed_channels": 4,
+    "in_gno_radius": 0.4, "out_gno_radius": 0.45, "latent_feature_channels": 1,
+    "in_gno_channel_mlp_hidden_layers": (8,), "out_gno_channel_mlp_hidden_layers": (8,),
+}  # fmt: skip
+
+
+def nodes(grid, dtype):
+    return torch.stack(torch.meshgrid(*(torch.linspace(0, 1, n, dtype=dtype) for n in grid), indexing="ij"), dim=-1)
+
+
+def compare_gino(inputs, axes=(0,), shape=None, grid=(5, 4, 3), dtype=torch.float64, tolerance=None, **options):
+    """A GINO whose latent grid is in pieces: the answers of the own output points, gradients of all parameters."""
+    torch.manual_seed(1)
+    model = hw.GINO(2, 3, **GINO, **options).to(dtype)
+    given = {name: t.to(dtype) if t.is_floating_point() else t for name, t in inputs.items()}
+    latent = {"latent_queries": nodes(grid, dtype)[None], "latent_features": torch.randn(1, *grid, 1, dtype=dtype)}
+    expected = model(**given, **latent)
+    weights = torch.randn_like(expected)
+    (expected * weights).sum().backward()
+    used = named_mesh(shape) if shape else mesh()
+    layout = GridLayout.of(used, axes)
+    parallel = hw.parallelize(model, used, axes)
+    piece = layout.piece_of(grid)
+    own = {name: piece.cut(t.movedim(-1, 1)).movedim(1, -1).clone() for name, t in latent.items()}
+    found = parallel(**given, **own)
+
+    def share(t):
+        return t.tensor_split(layout.ranks.size, dim=-2)[layout.ranks.rank]
+
+    (found * share(weights)).sum().backward()
+    most = tolerance or TOLERANCE[dtype]
+    assert found.shape == share(expected).shape
+    assert relative(found, share(expected)) < most
+    assert_same_gradients(parallel, model, most)
+
+
+def assert_same_gradients(parallel, model, most):
+    for (name, p), (_, q) in zip(parallel.named_parameters(), model.named_parameters(), strict=True):
+        shard = shard_of(p)
+        gradient = q.grad if shard is None else shard.own(q.grad)
+        if gradient.numel():
+            assert p.grad is not None, name
+            assert relative(p.grad, gradient) < 10 * most or float((p.grad - gradient).abs().max()) < most, name
+
+
+def geometry(n=21, m=13, functions=2):
+    return {
+        "input_geom": torch.rand(1, n, 3), "output_queries": torch.rand(1, m, 3), "x": torch.randn(functions, n, 2)
+    }  # fmt: skip
+
+
+def latent_grid():
+    """Sums, means and weighted means; one geometry with two functions, two packed ones; points near one piece only."""
+    for dtype in TOLERANCE:
+        compare_gino(geometry(), fno_in_channels=2, dtype=dtype)
+    weighting = {"gno_weighting_function": "half_cos", "out_gno_reduction": "mean"}
+    compare_gino(geometry(), fno_in_channels=2, axes=(1,), **weighting)
+    packed = {
+        "input_geom": torch.rand(20, 3), "output_queries": torch.rand(17, 3), "x": torch.randn(20, 2),
+        "input_offsets": torch.tensor([0, 12, 20]), "output_offsets": torch.tensor([0, 5, 17]),
+    }  # fmt: skip
+    compare_gino(packed, fno_in_channels=2, out_gno_reduction="mean", out_gno_tanh="both", dtype=torch.float32)
+    corner = {**geometry(), "output_queries": 0.1 * torch.rand(1, 5, 3), "input_geom": 0.1 * torch.rand(1, 21, 3)}
+    compare_gino(corner, fno_in_channels=2)
+    half = hw.Policy.named("mixed", dtype="bf16")
+    compare_gino(geometry(), fno_in_channels=2, precision=half, dtype=torch.float32, tolerance=8 * 2**-8)
+
+
+def latent_grid_along_two_axes():
+    compare_gino(geometry(), axes=(0, 2), shape=(2, 2), grid=(5, 4, 4), fno_in_channels=2, out_gno_reduction="mean")
+    refused = hw.parallelize(hw.GINO(2, 3, **GINO, fno_in_channels=2), mesh())
+    latent = {"latent_queries": nodes((2, 4, 4), torch.float32)[None], "latent_features": torch.ones(1, 2, 4, 4, 1)}
+    with pytest.raises(ValueError, match="3 output points are too few for 4 processes"):
+        refused(**geometry(m=3), **latent)
+
+
 def half_precision():
     """Modes travel in the policy's format: within a few of its roundings of one process."""
     for dtype, roundoff in (("bf16", 2**-8), ("fp16", 2**-11)):
@@ -196,7 +267,7 @@ def what_cannot_be_says_so():
             what()
 
     used = mesh()
-    refused(lambda: hw.parallelize(hw.UNet(1, 1, 4, 1), used), "expected FNO, TFNO or SFNO")
+    refused(lambda: hw.parallelize(hw.UNet(1, 1, 4, 1), used), "expected FNO, TFNO, SFNO or GINO")
     refused(lambda: hw.parallelize(fno((4, 4), backend="fft")(), used), "backend='fft'")
     refused(lambda: hw.parallelize(fno((4, 4))(), used, axes=(0, 1)), "one axis for each dimension")
     refused(lambda: hw.parallelize(fno((4, 4))(), used, axes=(2,)), "expected axes below")

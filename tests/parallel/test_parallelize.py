@@ -3,14 +3,15 @@
 import pytest
 from processes import run_checks
 
-COSTS = ["costs.peak_bytes", "costs.sent_bytes", "costs.fewer_than_transposes"]
+COSTS = [f"costs.{name}" for name in ("peak_bytes", "sent_bytes", "sent_bytes_of_points", "fewer_than_transposes")]
 CHECKS = {
     2: [f"equal_to_one.{name}" for name in (
         "one_axis", "two_axes", "three_axes", "modes_and_grids", "norms", "padding", "factorized", "sphere",
-        "half_precision", "state_dicts", "second_derivatives", "what_cannot_be_says_so",
+        "latent_grid", "half_precision", "state_dicts", "second_derivatives", "what_cannot_be_says_so",
     )] + COSTS,
     4: [f"equal_to_one.{name}" for name in (
-        "one_axis", "three_axes", "several_sharded_axes", "factorized", "sphere", "state_dicts", "shards_are_shares",
+        "one_axis", "three_axes", "several_sharded_axes", "factorized", "sphere", "latent_grid_along_two_axes",
+        "state_dicts", "shards_are_shares",
     )] + [*COSTS, "costs.the_fft_is_one"],
 }  # fmt: skip
 

@@ -146,6 +146,7 @@ def test_a_batch_of_different_geometries() -> None:
         ("sgd", lambda m: torch.optim.SGD(m.parameters(), fused=True)),
         ("adamw_pair", lambda m: hw.AdamW(m)),
         ("adamw_pair_bf16", lambda m: hw.AdamW(m, state="bf16")),
+        ("adamw_pair_8bit", lambda m: hw.AdamW(m, state="8bit")),
     ],
 )
 def test_optimizers(name: str, build: Any) -> None:

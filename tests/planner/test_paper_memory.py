@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from halfwave.data import sample_shapes
 from halfwave.errors import InputError
+from halfwave.measure.bench_cases import unit_grid
+from halfwave.models import GINO
+from halfwave.planner import plan_memory
 from halfwave.planner.paper_memory import TABLES, paper_batch, paper_tables, paper_workload
 from halfwave.recipes import problem
 
@@ -51,6 +55,21 @@ def test_a_body_fills_the_unit_box_along_its_longest_side(name: str) -> None:
     assert points.shape[1] == pytest.approx(problem(name, "paper").parameters["points"], rel=1e-4)
     assert points.amin((0, 1)).tolist() == [0, 0, 0]
     assert points.max() == 1
+
+
+def test_a_gino_on_meta_is_planned_with_real_points() -> None:
+    """As those of the paper's size are: its weights take no memory, its graphs are searched among real points."""
+    with torch.device("meta"):
+        model = GINO(1, 1, fno_n_modes=(4, 4, 4), fno_hidden_channels=8, in_gno_radius=0.3, out_gno_radius=0.3)
+    points, grid = torch.rand(1, 50, 3), unit_grid((6, 6, 6))[None]
+    inputs = {"input_geom": points, "latent_queries": grid, "output_queries": points, "x": torch.rand(1, 50, 1)}
+    on_meta = plan_memory(model, inputs | {"y": torch.rand(1, 50, 1)}, policy="full").peak_bytes
+    real = model.to_empty(device="cpu")
+    assert plan_memory(real, inputs | {"y": torch.rand(1, 50, 1)}, policy="full").peak_bytes == on_meta > 0
+    with torch.device("meta"):
+        model = GINO(1, 1, fno_n_modes=(4, 4, 4), fno_hidden_channels=8)
+    with pytest.raises(ValueError, match="x is on cpu and the weights are on meta"):
+        model(**inputs)
 
 
 def test_unknown_names() -> None:

@@ -79,8 +79,9 @@ def test_many_deaths_in_one_run(settings, whole, tmp_path, monkeypatch):
     assert_same_run(tmp_path, whole)
 
 
-def test_the_state_of_the_lean_optimizer_is_resumed(settings, tmp_path, monkeypatch):
-    lean = settings.model_copy(update={"optimizer": "adamw_pair_bf16", "epochs": 2})
+@pytest.mark.parametrize("optimizer", ["adamw_pair_bf16", "adamw_pair_8bit"])
+def test_the_state_of_the_lean_optimizer_is_resumed(settings, tmp_path, monkeypatch, optimizer):
+    lean = settings.model_copy(update={"optimizer": optimizer, "epochs": 2})
     train(lean, tmp_path / "whole", quiet=True)
     with monkeypatch.context() as patch:
         stop_after(patch, 2)

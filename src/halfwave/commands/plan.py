@@ -62,7 +62,7 @@ class Plan(ReadingOptions):
     precision: str = "mixed"
     """With --mesh: the policy."""
     optimizer: str = "adamw"
-    """With --mesh: adamw, adamw_pair or adamw_pair_bf16."""
+    """With --mesh: adamw, adamw_pair, adamw_pair_bf16 or adamw_pair_8bit."""
     device: str = "rtx-3090-ti"
     """A device of the table of peak rates: rtx-3090-ti (the paper's), a100-40gb, h100-sxm, v100, ..."""
     device_memory: str | None = None

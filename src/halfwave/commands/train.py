@@ -10,7 +10,6 @@ from tyro.conf import Positional
 
 from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
 from halfwave.commands.data import default_path, make_dataset
-from halfwave.commands.gate import check_memory
 from halfwave.commands.recipe_defaults import (
     defaults_of_config,
     defaults_of_data,
@@ -20,6 +19,7 @@ from halfwave.commands.recipe_defaults import (
 from halfwave.data import Generator, build_generator
 from halfwave.errors import InputError, UsageError
 from halfwave.files import check_no_input, read_json
+from halfwave.gate import check_memory
 from halfwave.measure import keep_freed_blocks
 from halfwave.models import check_arguments
 from halfwave.numerics import core_count

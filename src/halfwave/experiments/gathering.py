@@ -10,7 +10,6 @@ from halfwave.errors import InputError
 from halfwave.experiments.experiment import SCALES, Experiment, Scale, scalars
 from halfwave.experiments.lab import Training
 from halfwave.experiments.results import Results, read_results
-from halfwave.experiments.runner import summarise
 from halfwave.report import Evidence, Finding
 
 _MOST_VALUES = 12
@@ -23,7 +22,10 @@ def scales_present(experiments: Iterable[Experiment], directory: str | Path) -> 
 
 
 def gather(experiments: Sequence[Experiment], scale: Scale, directory: str | Path) -> Evidence:
-    """The evidence of a scale. What is not whole, not readable or changed by hand is said and not summarised."""
+    """The evidence of a scale. What is not readable or changed by hand is said and not shown.
+
+    Of a result that is not whole the points are shown that there are, part by part, without a verdict.
+    """
     run_here = [experiment for experiment in experiments if scale in experiment.scales]
     return Evidence(scale, tuple(_finding(experiment, scale, Path(directory)) for experiment in run_here))
 
@@ -46,17 +48,21 @@ def _finding(experiment: Experiment, scale: Scale, directory: Path) -> Finding:
         return finding("unreadable", problem=f"{error}.")
     if not results.rows:
         return finding("missing", problem="There is no result at this scale.")
+    if not results.measured_rows:
+        return finding("incomplete", problem="All that is measured is of other settings than today's.")
     if results.edited:
         return finding("changed by hand", problem=_edits(results))
-    if results.missing:
-        return finding("incomplete", problem=f"{results.state} configurations are measured.")
+    partly = f"{results.state} configurations are measured: no verdict on the whole." if results.missing else ""
     try:
-        summary = summarise(results)
+        summary = experiment.summary(results.measured_rows)
     except Exception as error:  # one file that its experiment cannot read must not hide the other 26
+        if partly:  # tables that need every point
+            return finding("incomplete", problem=partly)
         return finding("unreadable", problem=f"{results.csv} cannot be summarised: {type(error).__name__}: {error}.")
     return finding(
-        summary.verdict.status,
+        "incomplete" if partly else summary.verdict.status,
         summary=summary,
+        problem=partly,
         setting=tuple(describe_setting(experiment, results.wanted)),
         machines=tuple(dict.fromkeys(map(describe_machine, _environments(results)))),
         dates=tuple(sorted(entry["date"] for entry in results.record["rows"].values())),

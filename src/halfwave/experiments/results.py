@@ -90,8 +90,13 @@ class Results:
 
     @property
     def all_rows(self) -> list[Row]:
-        """What `summarise` reads."""
         return [row for rows in self.rows.values() for row in rows]
+
+    @property
+    def measured_rows(self) -> list[Row]:
+        """Those of the settings of today: what is shown and judged."""
+        done = [key for key, configuration in self.wanted.items() if self._is_done(key, configuration)]
+        return [row for key in done for row in self.rows[key]]
 
     @property
     def seconds(self) -> float:

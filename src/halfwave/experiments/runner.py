@@ -117,4 +117,4 @@ def summarise(results: Results) -> Summary:
         raise InputError(f"{results.csv} was changed by hand at {results.edited[0]!r}: run it again")
     if results.missing:
         raise InputError(f"{results.csv} is not complete ({results.state}): run it again to go on")
-    return results.experiment.summary(results.all_rows)
+    return results.experiment.summary(results.measured_rows)

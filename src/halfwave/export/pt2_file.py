@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.export import ExportedProgram
 
 from halfwave.errors import InputError
 from halfwave.export.check import Run
@@ -39,18 +40,35 @@ def run_pt2(path: Path) -> Run:
 
 
 def write_aoti(program: Program, path: Path, source: Source) -> None:
-    """Machine code, for `torch._inductor.aoti_load_package`; needs a C++ compiler here, not where it runs."""
-    import torch._inductor
+    """Machine code, for `torch._inductor.aoti_load_package`; needs a C++ compiler here, not where it runs.
+
+    Code and weights alone: line tables and C++ sources were a quarter of the file of 1.2 million fp32 weights, held
+    paths of this machine, and are not halved by fp16 weights.
+    """
+    from torch._inductor.package import package_aoti
 
     with tempfile.TemporaryDirectory() as folder:
-        package = str(Path(folder) / "program.pt2")
-        try:
-            torch._inductor.aoti_compile_and_package(trace(program), package_path=package)
-        except Exception as error:
-            if "C++ compiler" not in str(error):
-                raise
-            raise InputError("a compiled program needs a C++ compiler here (g++ or clang): none was found") from error
-        path.write_bytes(Path(package).read_bytes())
+        package = Path(folder) / "program.pt2"
+        package_aoti(str(package), [file for file in _compile(trace(program)) if not str(file).endswith(".cpp")])
+        path.write_bytes(package.read_bytes())
+
+
+def _compile(traced: ExportedProgram) -> list[Any]:
+    """What the compiler made: machine code with the weights inside, and descriptions and sources beside it."""
+    import torch._inductor
+    from torch._inductor import config
+
+    lean = {name: False for name in ("enable_line_tables",) if hasattr(config.aot_inductor, name)}  # not in torch 2.6
+    options = {"package": True, **lean}
+    try:
+        files: Any = torch._inductor.aot_compile(
+            traced.module(), *traced.example_inputs, options={f"aot_inductor.{name}": v for name, v in options.items()}
+        )
+    except Exception as error:
+        if "C++ compiler" not in str(error):
+            raise
+        raise InputError("a compiled program needs a C++ compiler here (g++ or clang): none was found") from error
+    return list(files)
 
 
 def run_aoti(path: Path) -> Run:

@@ -16,7 +16,9 @@ from halfwave.models.field_norm import AdaptiveNorm
 from halfwave.models.fno import FNO, TFNO
 from halfwave.models.foreign import Foreign, foreign_name, under_policy
 from halfwave.models.gino import GINO
+from halfwave.models.graph import Graph
 from halfwave.models.graph_cache import CACHE_BYTES, GraphCache, PreparedGraphs
+from halfwave.models.graph_kernel import GraphKernel, divided, spread
 from halfwave.models.layer_filter import LayerFilter
 from halfwave.models.mollifiers import MOLLIFIERS
 from halfwave.models.nonlinearity import NONLINEARITIES, nonlinearity_name
@@ -77,7 +79,9 @@ __all__ = [
     "Factors",
     "Foreign",
     "Gradients",
+    "Graph",
     "GraphCache",
+    "GraphKernel",
     "GridEmbedding",
     "GridOperator",
     "LayerFilter",
@@ -95,6 +99,7 @@ __all__ = [
     "check_arguments",
     "compression_of",
     "computing_in",
+    "divided",
     "foreign_name",
     "layer_factors",
     "names_in_operator",
@@ -106,6 +111,7 @@ __all__ = [
     "settle_for",
     "settle_stabilizers",
     "settled_stabilizers",
+    "spread",
     "stepping_model",
     "trial_run",
     "under_policy",

@@ -252,7 +252,7 @@ class GINO(NeuralOperator):
 
     def _points(self, name: str, points: Tensor, offsets: Tensor | None, count: int | None = None) -> _PointSets:
         """The point sets of a batch: packed, or one for all in neuraloperator's form; as many as `count`."""
-        self._check(name, points)
+        self._check(name, points, geometry=True)
         if offsets is None:
             if points.ndim != 3 or len(points) != 1 or points.shape[2] != self.gno_coord_dim:
                 raise ValueError(
@@ -273,7 +273,7 @@ class GINO(NeuralOperator):
 
     def _grids(self, latent_queries: Tensor, count: int) -> _Grids:
         """The latent grid of each geometry."""
-        self._check("latent_queries", latent_queries)
+        self._check("latent_queries", latent_queries, geometry=True)
         grids = latent_queries if latent_queries.ndim == self.n_dim + 2 else latent_queries.unsqueeze(0)
         if grids.ndim != self.n_dim + 2 or len(grids) not in (1, count) or grids.shape[-1] != self.gno_coord_dim:
             raise ValueError(
@@ -333,8 +333,10 @@ class GINO(NeuralOperator):
         out: Tensor = self.projection(rows.permute(1, 2, 0)).transpose(1, 2)
         return self.answer(out[0] if outputs.packed else out)
 
-    def _check(self, name: str, given: Tensor) -> None:
-        check_tensor(name, given, self.masters.device)
+    def _check(self, name: str, given: Tensor, geometry: bool = False) -> None:
+        """Graphs know no weights: a model on meta, which is planned with, has the graphs of real points."""
+        anywhere = geometry and self.masters.is_meta and isinstance(given, Tensor)
+        check_tensor(name, given, given.device if anywhere else self.masters.device)
 
     def _coordinates(self, points: Tensor) -> Tensor:
         """Coordinates in a half format would move the points; they stay as they are given, fp32 at least."""

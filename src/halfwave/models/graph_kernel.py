@@ -8,7 +8,7 @@ W [e(y); e(x); f(y)] = W_y e(y) + W_x e(x) + W_f f(y), so it is evaluated once p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Literal, cast
 
@@ -28,6 +28,10 @@ from halfwave.spectral import slices
 TransformType = Literal["linear", "linear_kernelonly", "nonlinear", "nonlinear_kernelonly"]
 TRANSFORM_TYPES = ("linear", "linear_kernelonly", "nonlinear", "nonlinear_kernelonly")
 Reduction = Literal["sum", "mean"]
+Shared = Callable[[Iterable[Tensor]], Sequence[Tensor]]
+"""What a kernel computes with of its parameters: themselves, or where processes share them, what sums gradients up."""
+Finish = Callable[[Tensor, Tensor | None, Graph, Arithmetic], Tensor]
+"""What makes values of a kernel's sums: `finish_sums`, or another where other processes have some of the neighbours."""
 
 # Bytes of messages that it is of use to hold at once: on a CPU what stays in the cache; an accelerator wants more.
 CPU_MEMORY_LIMIT = 32 << 20
@@ -94,6 +98,8 @@ class GraphKernel(PointwiseModule):
         widths = [first, *hidden_layers, out_channels]
         self.fcs = nn.ModuleList(ChannelLinear(a, b) for a, b in pairwise(widths))
         self.policy = as_policy(precision)
+        self.shared: Shared = list
+        self.finish: Finish = finish_sums
 
     @property
     def nonlinear(self) -> bool:
@@ -125,9 +131,7 @@ class GraphKernel(PointwiseModule):
             at_queries,
             *rest,
         )
-        if self.reduction == "mean":
-            sums = sums / _totals(graph, factors).to(sums.dtype).view(-1, 1, 1)
-        return _spread(arith.store(sums), graph)
+        return self.finish(sums, _totals(graph, factors) if self.reduction == "mean" else None, graph, arith)
 
     def edges_per_slice(self, device: torch.device, replicas: int = 1) -> int:
         """As many edges as keep what a slice makes for R functions, forward and backward, under the memory limit."""
@@ -142,10 +146,9 @@ class GraphKernel(PointwiseModule):
 
     def _weights(self) -> list[Tensor]:
         """Weights of the first layer for data points, query points and f, its bias, then those of the other layers."""
-        first = self._layers()[0]
+        first, *others = self.shared(self.fcs.parameters())
         n = self.embedding.out_channels
-        at_data, at_queries, inside = first.weight.split([n, n, first.weight.shape[1] - 2 * n], dim=1)
-        return [at_data, at_queries, inside, *list(self.fcs.parameters())[1:]]
+        return [*first.split([n, n, first.shape[1] - 2 * n], dim=1), *others]
 
     def _layers(self) -> list[ChannelLinear]:
         return [cast(ChannelLinear, fc) for fc in self.fcs]
@@ -200,12 +203,21 @@ def _totals(graph: Graph, factors: Tensor | None) -> Tensor:
     """(T,) sums of the edges' weights, which a mean divides by."""
     if factors is None:
         return graph.counts()
-    # On the edge of its neighbourhood a lone point weighs nothing: the mean is then 0, as without neighbours.
-    return factors.new_zeros(len(graph.targets)).index_add(0, graph.target, factors).clamp(min=1e-12)
+    return factors.new_zeros(len(graph.targets)).index_add(0, graph.target, factors)
 
 
-def _spread(rows: Tensor, graph: Graph) -> Tensor:
-    """(T, R, O) of the query points that have neighbours to (Q, R, O) of all: the others are 0."""
+def finish_sums(sums: Tensor, totals: Tensor | None, graph: Graph, arith: Arithmetic) -> Tensor:
+    """Sums (T, R, O) over the neighbours of query points, divided by `totals` (T,), to the values at all of them."""
+    return spread(arith.store(sums if totals is None else divided(sums, totals)), graph)
+
+
+def divided(sums: Tensor, totals: Tensor) -> Tensor:
+    """Means. On the edge of its neighbourhood a lone point weighs nothing: 0 then, as without neighbours."""
+    return sums / totals.clamp(min=1e-12).to(sums.dtype).view(-1, 1, 1)
+
+
+def spread(rows: Tensor, graph: Graph) -> Tensor:
+    """(T, ...) of the query points that have neighbours to (Q, ...) of all: the others are 0."""
     if len(rows) == graph.n_queries:
         return rows
     return rows.new_zeros((graph.n_queries, *rows.shape[1:])).index_copy(0, graph.targets, rows)

@@ -13,20 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from math import lcm
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from halfwave.numerics import kind_of, round_stochastically
+from halfwave.numerics import kind_of
+from halfwave.optimizers.moments import (
+    FIRST,
+    SECOND,
+    STATES,
+    Moment,
+    in_blocks,
+    is_sharded,
+    moment_of,
+    new_moments,
+    restored,
+)
 from halfwave.spectral import holds_pairs, mark_pairs, slices
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
 
-STATES = ("fp32", "bf16")
-_MOMENTS = ("exp_avg", "exp_avg_sq")
 _BYTES = 16  # of an element of a slice: parameter, gradient, moment and a temporary in fp32
 
 
@@ -34,14 +44,16 @@ class AdamW(Optimizer):
     """AdamW for models of pairs.
 
     The state holds 1.5 numbers for each number of a spectral weight, where torch's holds two; in bf16 the moments take
-    half of that. They are rounded stochastically then: v moves by 0.1% a step, less than a bf16 number can. The random
-    bits follow from the step and the parameter alone, so a resumed run has the same ones, and so has every process.
+    half of that, in 8 bits a quarter. They are rounded stochastically then: v moves by 0.1% a step, less than such a
+    number can. The random bits follow from the step and the parameter alone, so a resumed run has the same ones, and so
+    has every process.
 
     Args:
         params: a model, or parameters or groups of them as torch takes them. Give the model where a wrapper has
             replaced its parameters (FSDP): the mark that tells pairs is then set again.
         lr, betas, eps, weight_decay: η, (β1, β2), ε, λ.
-        state: format of the moments, ``"fp32"`` (the parameters' own dtype) or ``"bf16"``.
+        state: format of the moments, ``"fp32"`` (the parameters' own dtype), ``"bf16"``, or ``"8bit"``: codes in blocks
+            of up to 256 numbers with a scale each (`moments`, `log_code`).
         foreach: all parameters at once, operator by operator: few launches, temporaries as large as the weights.
         fused: one pass over the memory: on a CPU in slices that fit a cache, elsewhere one compiled kernel a
             parameter. By default fused on a CPU and foreach elsewhere.
@@ -96,7 +108,7 @@ class AdamW(Optimizer):
         for number, p in used:
             state = self._state_of(p, group["state"])
             state["step"] += 1
-            operands.append(_operands(number, p, [state[name] for name in _MOMENTS]))
+            operands.append(_operands(number, p, state))
         step = _Step.of(group, int(self.state[used[0][1]]["step"]))
         on_cpu = kind_of(used[0][1].device) == "cpu"
         if group["foreach"] or (group["fused"] is None and not on_cpu):
@@ -108,10 +120,8 @@ class AdamW(Optimizer):
     def _state_of(self, p: Tensor, format: str) -> dict[str, Tensor]:
         state = self.state[p]
         if not state:
-            dtype = torch.bfloat16 if format == "bf16" else p.dtype
             state["step"] = torch.tensor(0.0)
-            state["exp_avg"] = torch.zeros_like(p, dtype=dtype, memory_format=torch.preserve_format)
-            state["exp_avg_sq"] = _squares_like(p, dtype)
+            state.update(new_moments(p, format))
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -119,8 +129,8 @@ class AdamW(Optimizer):
         super().load_state_dict(state_dict)
         for group in self.param_groups:
             for p in group["params"]:
-                if group["state"] == "bf16" and self.state[p]:
-                    self.state[p].update({name: self.state[p][name].bfloat16() for name in _MOMENTS})
+                if self.state[p]:
+                    self.state[p].update(restored(self.state[p], group["state"]))
 
 
 @dataclass(frozen=True)
@@ -130,11 +140,18 @@ class _Operands:
     number: int
     p: Tensor
     grad: Tensor
-    m: Tensor
-    v: Tensor
+    m: Moment
+    v: Moment
 
     def rows(self, part: slice) -> _Operands:
-        return _Operands(self.number, *(t[part] for t in (self.p, self.grad, self.m, self.v)))
+        return _Operands(self.number, self.p[part], self.grad[part], self.m.rows(part), self.v.rows(part))
+
+    def parts(self) -> Iterator[_Operands]:
+        """Slices that fit a cache, and that cut no block in two."""
+        rows, together = len(self.p), lcm(self.m.together, self.v.together)
+        width = _BYTES * together * self.p[0].numel() if rows else 1
+        for part in slices(-(-rows // together), width, self.p.device):
+            yield self.rows(slice(part.start * together, min(part.stop * together, rows)))
 
 
 @dataclass(frozen=True)
@@ -156,18 +173,17 @@ class _Step:
 
     def in_slices(self, one: _Operands, compiled: bool) -> None:
         """One parameter in one pass over its memory."""
-        width = _BYTES * one.p[0].numel() if len(one.p) else 1
         generator = self._generator(one)
-        for part in slices(len(one.p), width, one.p.device):
-            rows = one.rows(part)
-            m, v = (t.to(rows.p.dtype) for t in (rows.m, rows.v))
+        for rows in one.parts():
+            m, v = (moment.load(rows.p.dtype) for moment in (rows.m, rows.v))
             if compiled:
                 # As tensors: a compiled kernel is made anew for every number that it has not seen.
                 numbers = torch.tensor([self.rate, self.kept], dtype=rows.p.dtype, device=rows.p.device)
                 _compiled()(rows.p, rows.grad, m, v, numbers, self.beta1, self.beta2, self.eps)
             else:
                 self._move(rows.p, rows.grad, m, v)
-            _store([rows.m, rows.v], [m, v], generator)
+            rows.m.store(m, generator)
+            rows.v.store(v, generator)
 
     def _move(self, p: Tensor, g: Tensor, m: Tensor, v: Tensor) -> None:
         """The update of the module's equations, in place."""
@@ -180,7 +196,7 @@ class _Step:
     def together(self, all_of_them: Sequence[_Operands]) -> None:
         """All parameters, operator by operator."""
         ps, grads = [o.p for o in all_of_them], [o.grad for o in all_of_them]
-        ms, vs = ([getattr(o, name).to(o.p.dtype) for o in all_of_them] for name in "mv")
+        ms, vs = ([getattr(o, name).load(o.p.dtype) for o in all_of_them] for name in "mv")
         torch._foreach_lerp_(ms, grads, 1 - self.beta1)
         squares = [square.sum(1) for square in torch._foreach_mul(grads, grads)]
         torch._foreach_lerp_(vs, squares, 1 - self.beta2)
@@ -193,11 +209,13 @@ class _Step:
         if self.kept != 1:
             torch._foreach_mul_(ps, self.kept)
         for one, m, v in zip(all_of_them, ms, vs, strict=True):
-            _store([one.m, one.v], [m, v], self._generator(one))
+            generator = self._generator(one)
+            one.m.store(m, generator)
+            one.v.store(v, generator)
 
     def _generator(self, one: _Operands) -> torch.Generator | None:
         """Its bits follow from the parameter and the step; None where nothing is drawn."""
-        if one.m.dtype is not torch.bfloat16 or one.p.is_meta:
+        if not one.m.draws or one.p.is_meta:
             return None
         return torch.Generator(one.p.device).manual_seed((one.number << 40) + self.count)
 
@@ -222,31 +240,22 @@ def _compiled() -> Callable[..., None]:
     return _COMPILED[0]
 
 
-def _store(targets: list[Tensor], values: list[Tensor], generator: torch.Generator | None) -> None:
-    """Into bf16 with random bits; what is in the parameter's dtype has been changed in place."""
-    for target, value in zip(targets, values, strict=True):
-        if target.dtype is not value.dtype:
-            target.copy_(round_stochastically(value.float(), generator))
-
-
-def _operands(number: int, p: Tensor, moments: list[Tensor]) -> _Operands:
+def _operands(number: int, p: Tensor, state: dict[str, Tensor]) -> _Operands:
     assert p.grad is not None
     pairs = holds_pairs(p)
-    tensors = [p.detach(), p.grad, *moments]
+    own, grad, kept = p.detach(), p.grad, {name: t for name, t in state.items() if t.ndim}
     if is_sharded(p) and not (pairs and _cut_through_pairs(p)):
-        tensors = [_local(t) for t in tensors]
-    own, grad, m, v = tensors
-    if all(t.is_contiguous() for t in tensors) and not is_sharded(own):
-        shape = (-1, 2, own.shape[-1]) if pairs else (-1, 1)
-        return _Operands(number, own.view(shape), grad.view(shape), m.view(shape), v.view(-1, *shape[2:]))
+        own, grad, kept = _local(own), _local(grad), {name: _local(t) for name, t in kept.items()}
+    if in_blocks(kept):
+        grad = grad.contiguous()
+    if all(t.is_contiguous() for t in (own, grad, *kept.values())) and not is_sharded(own):
+        shape = (2, own.shape[-1]) if pairs else (1,)
+        moments = [moment_of(kept, FIRST, shape, own.dtype), moment_of(kept, SECOND, shape[1:], own.dtype)]
+        return _Operands(number, own.view(-1, *shape), grad.view(-1, *shape), *moments)
     # In one piece, whatever the strides; shards that cut pairs in two are torch's business.
-    own, grad, m = (t.movedim(-2, 0).unsqueeze(0) if pairs else t[None, None] for t in (own, grad, m))
-    return _Operands(number, own, grad, m, v.unsqueeze(0))
-
-
-def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
-    """Whether this is a DTensor; its module takes as long to import as torch, and who has one has it."""
-    return hasattr(tensor, "placements")
+    own, grad, m = (t.movedim(-2, 0).unsqueeze(0) if pairs else t[None, None] for t in (own, grad, kept[FIRST]))
+    moments = [moment_of({name: t}, name, None, own.dtype) for name, t in ((FIRST, m), (SECOND, kept[SECOND][None]))]
+    return _Operands(number, own, grad, *moments)
 
 
 def _local(tensor: Tensor) -> Tensor:
@@ -255,26 +264,6 @@ def _local(tensor: Tensor) -> Tensor:
 
 def _cut_through_pairs(p: DTensor) -> bool:
     return any(placement.is_shard(p.ndim - 2) for placement in p.placements)
-
-
-def _squares_like(p: Tensor, dtype: torch.dtype) -> Tensor:
-    """Zeros for the second moment: one for each complex number, in the shards of the parameter."""
-    if not holds_pairs(p):
-        return torch.zeros_like(p, dtype=dtype, memory_format=torch.preserve_format)
-    if not is_sharded(p):
-        return torch.zeros((*p.shape[:-2], p.shape[-1]), dtype=dtype, device=p.device)
-    from halfwave.optimizers.shards import sharded_squares
-
-    return sharded_squares(p, dtype)
-
-
-def distribute_moment(p: Tensor, moment: Tensor) -> Tensor:
-    """A whole moment of `p`, first or second, in the shards of `p` and on its device."""
-    if not is_sharded(p) or not moment.ndim:
-        return moment
-    from halfwave.optimizers.shards import shard_moment
-
-    return shard_moment(p, moment)
 
 
 def _check(lr: float, betas: tuple[float, float], eps: float, weight_decay: float, state: str) -> None:

@@ -8,8 +8,9 @@ from torch.optim import Optimizer
 
 from halfwave.optimizers.adamw import AdamW
 
-OPTIMIZERS = ("adamw", "adamw_pair", "adamw_pair_bf16")
-"""torch's AdamW; ours with one second moment per complex number; the same with its state in bf16."""
+_STATES = {"adamw_pair": "fp32", "adamw_pair_bf16": "bf16", "adamw_pair_8bit": "8bit"}
+OPTIMIZERS = ("adamw", *_STATES)
+"""torch's AdamW; ours with one second moment per complex number; the same with its state in bf16, and in 8 bits."""
 
 
 def build_optimizer(name: str, model: nn.Module, lr: float, weight_decay: float) -> Optimizer:
@@ -19,9 +20,8 @@ def build_optimizer(name: str, model: nn.Module, lr: float, weight_decay: float)
     """
     if name not in OPTIMIZERS:
         raise ValueError(f"unknown optimizer {name!r}: expected one of {', '.join(OPTIMIZERS)}")
-    if name != "adamw":
-        state = "bf16" if name.endswith("bf16") else "fp32"
-        return AdamW(model, lr=lr, weight_decay=weight_decay, state=state)
+    if name in _STATES:
+        return AdamW(model, lr=lr, weight_decay=weight_decay, state=_STATES[name])
     parameters = [p for p in model.parameters() if p.requires_grad]
     fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
     return torch.optim.AdamW(parameters, lr=lr, weight_decay=weight_decay, fused=fused)

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor, zeros
 
+from halfwave.spectral import holds_pairs
+
 
 def sharded_squares(p: DTensor, dtype: torch.dtype) -> Tensor:
     """Zeros for the second moment of a parameter of pairs (..., 2, n): (..., n)."""
@@ -13,10 +15,15 @@ def sharded_squares(p: DTensor, dtype: torch.dtype) -> Tensor:
     return zeros(shape, dtype=dtype, device_mesh=p.device_mesh, placements=_moment_placements(p))
 
 
+def sharded_rows(p: DTensor, shape: tuple[int, ...]) -> Tensor:
+    """Zeros with the rows of a parameter that is shared along its first axis."""
+    return zeros(shape, dtype=p.dtype, device_mesh=p.device_mesh, placements=p.placements)
+
+
 def shard_moment(p: DTensor, moment: Tensor) -> Tensor:
-    """A whole moment of `p`, first or second, in the shards of `p` and on its device."""
-    placements = p.placements if moment.shape == p.shape else _moment_placements(p)
-    return distribute_tensor(moment.to(p.device), p.device_mesh, placements)
+    """A whole moment of `p`, first or second, or its scales, in the shards of `p` and on its device."""
+    alike = moment.shape == p.shape or not holds_pairs(p)
+    return distribute_tensor(moment.to(p.device), p.device_mesh, p.placements if alike else _moment_placements(p))
 
 
 def _moment_placements(p: DTensor) -> list[Placement]:

@@ -5,7 +5,7 @@
     all other parameters      whole, their gradients summed over processes
 
 Pointwise layers, most of a model's time and memory, are local. Spectra are exchanged (`transform`), norms and losses
-exchange a few numbers for each sample.
+exchange a few numbers for each sample. Of a GINO the latent grid is in pieces (`points`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import Any
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 
-from halfwave.models import AdaptiveNorm, FNOBlock, GridOperator, NormActivation
+from halfwave.models import GINO, AdaptiveNorm, FNOBlock, GraphKernel, GridOperator, NeuralOperator, NormActivation
 from halfwave.numerics import run_linear
-from halfwave.parallel.exchange import SumOver
+from halfwave.parallel.exchange import SharedWeights, SumOver
 from halfwave.parallel.layers import PieceEmbedding, PieceMean, PiecePadding
 from halfwave.parallel.pieces import GridLayout, Place
+from halfwave.parallel.points import PieceSums
 from halfwave.parallel.ranks import Ranks
 from halfwave.parallel.shards import as_one_process, shard_of, shard_parameter
 from halfwave.parallel.transform import ShardedTransform
@@ -36,7 +37,7 @@ def parallelize(
     mesh: DeviceMesh | GridLayout,
     axes: Sequence[int] = (0,),
     data: DeviceMesh | Ranks | None = None,
-) -> GridOperator:
+) -> NeuralOperator:
     """A copy of `model` that takes and returns this process's piece of a field.
 
     Pieces are those of `torch.tensor_split` along grid axis axes[i] over dimension i of `mesh`:
@@ -49,8 +50,13 @@ def parallelize(
     gradient that it has in one process. `state_dict` and `load_state_dict` are those of the model in one process; all
     processes call the former together.
 
+    A `GINO` in pieces is given all points and their values in every process, and of `latent_queries` and
+    `latent_features` the piece. It returns its share of the answers: of the output points (of all packed ones, one
+    after the other) those that `torch.tensor_split` gives this process of the mesh. The gradients of points and values
+    that come whole are shares too, and add up to those of one process.
+
     Args:
-        model: an `FNO`, `TFNO` or `SFNO` (the latter along its latitudes, axis 0); it is not changed.
+        model: an `FNO`, `TFNO`, `SFNO` (along its latitudes, axis 0) or `GINO`; it is not changed.
         mesh: processes, one dimension for each sharded axis.
         axes: the sharded axes of the grid.
         data: processes with other samples, over which gradients are summed as well.
@@ -62,16 +68,38 @@ def parallelize(
     made = _copy_with_own_rows(trunk, layout.ranks)
     place = Place(layout)
     made.register_forward_pre_hook(_Enter(place), with_kwargs=True)
-    if made.positional_embedding is not None:
-        made.positional_embedding = PieceEmbedding(made.positional_embedding, place)  # type: ignore[assignment]
-    made.padding = PiecePadding(made.padding, place)  # type: ignore[assignment]
+    _place_ends(made, place)
     for conv in _convs(made):
         _shard(conv, place)
     for module in made.modules():
         if isinstance(module, NormActivation | AdaptiveNorm):
             module.mean = PieceMean(place)
-    sum_gradients(made.parameters(), layout.ranks, others)
+    sum_gradients(_others(made, _share_kernels(made, layout.ranks, others)), layout.ranks, others)
     return made
+
+
+def _share_kernels(model: nn.Module, grid: Ranks, data: Ranks | None) -> list[GraphKernel]:
+    """The graph kernels of a model, each of which sums up its gradients in one message."""
+    kernels = [module for module in model.modules() if isinstance(module, GraphKernel)]
+    sums = tuple(SumOver(ranks, "gradients") for ranks in (grid, data) if ranks is not None and ranks.size > 1)
+    for kernel in kernels if sums else []:
+        kernel.shared = SharedWeights(sums)
+    return kernels
+
+
+def _others(model: nn.Module, kernels: Iterable[nn.Module]) -> list[nn.Parameter]:
+    theirs = {id(p) for kernel in kernels for p in kernel.parameters()}
+    return [p for p in model.parameters() if id(p) not in theirs]
+
+
+def _place_ends(model: GridOperator | GINO, place: Place) -> None:
+    """What comes before and after the blocks."""
+    if isinstance(model, GINO):
+        model.gno_out.finish = PieceSums(place.layout.ranks)
+        return
+    if model.positional_embedding is not None:
+        model.positional_embedding = PieceEmbedding(model.positional_embedding, place)  # type: ignore[assignment]
+    model.padding = PiecePadding(model.padding, place)  # type: ignore[assignment]
 
 
 def sum_gradients(parameters: Iterable[nn.Parameter], grid: Ranks, data: Ranks | None) -> None:
@@ -104,6 +132,10 @@ class _Enter:
         for conv in _convs(model):
             if conv.stabilizer in _OF_WHOLE_FIELDS:
                 raise ValueError(f"stabilizer {conv.stabilizer!r} needs whole fields: this model has pieces of them")
+        if isinstance(model, GINO):
+            nodes = args[1] if len(args) > 1 else kwargs["latent_queries"]
+            self.place.enter(tuple(nodes.shape[-1 - model.n_dim : -1]), nodes.device)
+            return
         x = args[0] if args else kwargs["x"]
         self.place.enter(tuple(x.shape[2:]), x.device)
 
@@ -114,7 +146,7 @@ def place_of(model: nn.Module) -> Place | None:
     return next((hook.place for hook in hooks if isinstance(hook, _Enter)), None)
 
 
-def _copy_with_own_rows(model: GridOperator, ranks: Ranks) -> GridOperator:
+def _copy_with_own_rows(model: GridOperator | GINO, ranks: Ranks) -> GridOperator | GINO:
     """A copy in which dense spectral weights are this process's rows; the whole ones are not copied on the way."""
     memo: dict[int, Any] = {}
     for conv in _convs(model):
@@ -137,10 +169,10 @@ def _convs(model: nn.Module) -> list[SpectralConv]:
     return [module for module in model.modules() if isinstance(module, SpectralConv)]
 
 
-def _check(model: nn.Module) -> GridOperator:
+def _check(model: nn.Module) -> GridOperator | GINO:
     """ValueError for a model that cannot work on pieces."""
-    if not isinstance(model, GridOperator):
-        raise ValueError(f"a {type(model).__name__} cannot work on pieces of a field: expected FNO, TFNO or SFNO")
+    if not isinstance(model, GridOperator | GINO):
+        raise ValueError(f"a {type(model).__name__} cannot work on pieces of a field: expected FNO, TFNO, SFNO or GINO")
     if place_of(model) is not None:
         raise ValueError("this model works on pieces of a field already")
     for conv in _convs(model):
@@ -154,8 +186,9 @@ def _check(model: nn.Module) -> GridOperator:
     return model
 
 
-def _check_layout(model: GridOperator, layout: GridLayout) -> None:
+def _check_layout(model: GridOperator | GINO, layout: GridLayout) -> None:
     if any(axis >= model.n_dim for axis in layout.axes):
         raise ValueError(f"axes {layout.axes} of a model on grids with {model.n_dim} axes: expected axes below that")
-    if isinstance(model.transform, SphericalTransform) and layout.axes != (0,):
+    spherical = isinstance(model, GridOperator) and isinstance(model.transform, SphericalTransform)
+    if spherical and layout.axes != (0,):
         raise ValueError(f"an SFNO is shared along its latitudes: expected axes (0,), got {layout.axes}")

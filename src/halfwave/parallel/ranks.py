@@ -36,11 +36,11 @@ class Ranks:
         group = _group_of(mesh)
         return cls(dist.get_world_size(group), dist.get_rank(group), group)
 
-    def exchange(self, x: Tensor, counts: Sequence[int]) -> Tensor:
+    def exchange(self, x: Tensor, counts: Sequence[int], purpose: str = "modes") -> Tensor:
         """(Σ counts, ...) cut along its first axis: part q goes to process q. Returns (P, counts[rank], ...)."""
         own = counts[self.rank]
         row = x[:1].numel() * x.element_size() if len(x) else 0
-        record("modes", row * (len(x) - own))
+        record(purpose, row * (len(x) - own))
         if self.size == 1:
             return x.unsqueeze(0)
         out = x.new_empty((self.size, own, *x.shape[1:]))

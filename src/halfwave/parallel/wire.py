@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 
 class WireBytes:
-    """What was sent while it was active, by purpose: ``"modes"``, ``"gradients"``, ``"sums"``, ``"grid"``."""
+    """What was sent while it was active, by purpose: ``"modes"``, ``"points"`` (of a GINO), ``"gradients"``,
+    ``"sums"``, ``"grid"``."""
 
     def __init__(self) -> None:
         self.sent: Counter[str] = Counter()

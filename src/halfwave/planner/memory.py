@@ -121,8 +121,8 @@ def plan_memory(
             the target); or a mapping from the names of its inputs (and ``"y"``, the target). A GINO needs its points as
             tensors.
         policy: a `Policy` or the name of one, with the half format of `device`; None leaves the model's own.
-        optimizer: ``"adamw"``, ``"adam"``, ``"momentum"`` or ``"sgd"``, ``"adamw_pair"`` or ``"adamw_pair_bf16"`` (see
-            `halfwave.AdamW`), in their fused form.
+        optimizer: ``"adamw"``, ``"adam"``, ``"momentum"`` or ``"sgd"``, ``"adamw_pair"``, ``"adamw_pair_bf16"`` or
+            ``"adamw_pair_8bit"`` (see `halfwave.AdamW`), in their fused form.
         recompute: every block keeps its input only, as in the trainer.
         device: ``"cpu"`` (this one) or ``"cuda"``; by default the model's, or for a model on `meta` the present one.
         loss: of prediction and target; by default the relative L2 error.

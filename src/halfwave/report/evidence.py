@@ -27,9 +27,9 @@ class Finding:
     Attributes:
         name, source, question, claim: of the experiment.
         command: makes the result, or goes on with it.
-        summary: table, pictures and verdict; None where the file is not whole or not as it was measured.
+        summary: table, pictures and verdict of what was measured; None where the file is not as it was measured.
         status: one of `STATUSES`.
-        problem: why there is no summary, in one sentence.
+        problem: why there is no verdict, in one sentence.
         setting: what was measured, sentence by sentence.
         machines: what it was measured on, one line for each.
         dates: day and hour of each measurement, sorted.
@@ -54,7 +54,7 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The verdict, or why there is none."""
-        return self.problem if self.summary is None else self.summary.verdict.sentence
+        return self.problem or ("" if self.summary is None else self.summary.verdict.sentence)
 
     @property
     def measured(self) -> str:

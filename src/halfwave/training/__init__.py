@@ -29,6 +29,7 @@ from halfwave.training.run_listing import RunListing, differing_settings, find_r
 from halfwave.training.run_state import seed_all
 from halfwave.training.saving import load, read_extra, save
 from halfwave.training.spectra import Spectrum, wave_spectrum
+from halfwave.training.trainer import _settle as settle
 from halfwave.training.trainer import train, train_seeds
 
 __all__ = [
@@ -88,6 +89,7 @@ __all__ = [
     "samples_per_second",
     "save",
     "seed_all",
+    "settle",
     "start_of",
     "stepper_of",
     "train",

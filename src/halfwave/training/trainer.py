@@ -180,6 +180,11 @@ def _check_mesh(job: Job) -> None:
     config, shape = job.config, job.config.mesh_shape
     if shape is None:
         return
+    if config.strategy == "fsdp":
+        raise InputError(
+            f"fsdp replaces parameters whose gradients a mesh sums and whose rows it gathers: expected mesh {shape} "
+            "without strategy (it shares dense spectral weights and their optimizer state), or fsdp without mesh"
+        )
     refused = {
         "devices": config.devices != 1, "strategy": config.strategy != "auto", "compile": config.compile is True,
         "loss_scaling": config.loss_scaling, "monitor": config.monitor, "loss h1": config.loss == "h1",

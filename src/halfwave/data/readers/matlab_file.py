@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy import io
@@ -17,12 +17,12 @@ from halfwave.data.arrays import LazyArray
 from halfwave.data.claims import check_memory, check_packed
 from halfwave.data.h5_reading import H5Reader, require_numeric
 from halfwave.data.readers.common import Found, ReadOptions
+from halfwave.data.readers.matlab_elements import check_numbers, find_elements
 from halfwave.data.refusals import reading
 from halfwave.data.trajectories import MemoryStates, Trajectories
 from halfwave.domains import Box, Domain, Torus
 from halfwave.errors import InputError
 
-_MOST_VARIABLES = 10_000
 _BYTES = {
     **{f"{sign}int{8 * size}": size for sign in ("", "u") for size in (1, 2, 4, 8)},
     "single": 4,
@@ -83,11 +83,12 @@ def read_matlab_h5(reader: H5Reader, options: ReadOptions) -> Found:
 
 
 def read_matlab(path: Path, options: ReadOptions) -> Found:
-    _require_whole(path)
+    find_elements(path)  # which ends where the file does
     with reading(path):
         shapes = {name: (shape, kind) for name, shape, kind in io.whosmat(path)}
     x, y = options.choose_pair(list(shapes), path)
     _check_claims(path, {key: shapes[key] for key in (x, y)})
+    check_numbers(path, (x, y))
     with reading(path):
         content = io.loadmat(path, variable_names=[x, y])
     for key in (x, y):
@@ -99,20 +100,6 @@ def read_matlab(path: Path, options: ReadOptions) -> Found:
     answers = inputs if y == x else MemoryArray(outputs if at is None else outputs[..., at])
     states = None if at is None else Trajectories(MemoryStates(np.moveaxis(outputs, -1, 1)[:, :, None]))
     return _found(path, (x, y), inputs, answers, at, states, options)
-
-
-def _require_whole(path: Path) -> None:
-    """A version 5 file is a header of 128 bytes and elements that begin with their type and length: they must fit."""
-    size, at = path.stat().st_size, 128
-    with open(path, "rb") as file:
-        order: Literal["little", "big"] = "little" if file.read(128)[126:] == b"IM" else "big"
-        for _ in range(_MOST_VARIABLES):
-            if at >= size:
-                break
-            file.seek(at + 4)
-            at += 8 + int.from_bytes(file.read(4), order)
-    if at != size:
-        raise InputError(f"{path} is truncated, or has more than {_MOST_VARIABLES} variables")
 
 
 def _check_claims(path: Path, shapes: Mapping[str, tuple[tuple[int, ...], str]]) -> None:

@@ -29,13 +29,29 @@ _HOPELESS = 3
 """A training that needs so many times what is there is not planned to the byte."""
 
 
-def check_memory(config: TrainConfig, dataset: AnyDataset) -> None:
+@dataclass(frozen=True)
+class Words:
+    """How a way out is written."""
+
+    batch: str
+    recompute: str
+    force: str
+
+
+OPTIONS = Words("--batch-size {}", "--recompute", "--force")
+"""Of `halfwave train`."""
+ARGUMENTS = Words("batch_size={}", "recompute=True", "force=True")
+"""Of `halfwave.train`."""
+
+
+def check_memory(config: TrainConfig, dataset: AnyDataset, words: Words = OPTIONS) -> None:
     """InputError, with the largest batch that fits, where a training needs more memory than there is.
 
     What is counted: the plan of a step under the greediest policy of the schedule, for every process on this machine,
     the samples that are held, and copies of the model. What is there: the least of the free memory, the control group's
     and the process's own limits; on a GPU its free memory. Of point clouds, whose activations follow from their points,
-    the parameters and what goes with them alone are counted; a mesh of processes is not (`halfwave plan --mesh`).
+    and of modules of a program the parameters and what goes with them alone are counted; a mesh of processes is not
+    (`halfwave plan --mesh`).
     """
     if config.mesh_shape is not None:
         return
@@ -43,13 +59,15 @@ def check_memory(config: TrainConfig, dataset: AnyDataset) -> None:
     try:
         model = meta_network(config, dataset)
         needs = _Parameters(config, model).excess(free)
-        if needs is None and isinstance(dataset, Dataset):
-            needs = _Step(config, dataset, model).excess(free)
+        if needs is None and isinstance(dataset, Dataset) and config.module is None:
+            needs = _Step(config, dataset, model, words).excess(free)
     except (RuntimeError, TypeError, ValueError):
         return  # the model cannot be built, or not be applied to the data: the trainer says why
     if needs is not None:
         size, way_out = needs
-        raise InputError(f"training needs {size} and {format_bytes(free)} are there: {way_out}, or --force to try")
+        raise InputError(
+            f"training needs {size} and {format_bytes(free)} are there: {way_out}, or {words.force} to try"
+        )
 
 
 @dataclass
@@ -75,6 +93,7 @@ class _Step:
     config: TrainConfig
     dataset: Dataset
     model: nn.Module
+    words: Words = OPTIONS
 
     def excess(self, free: int) -> tuple[str, str] | None:
         """What is needed and the way out, where that is more than `free`.
@@ -155,17 +174,18 @@ class _Step:
             fits -= 1
         while fits + 1 < self.share and self._total(self._needed(fits + 1)) <= free:
             fits += 1
-        return f"--batch-size {fits * self.config.processes} fits"
+        return f"{self.words.batch.format(fits * self.config.processes)} fits"
 
     def _about(self, free: int) -> str:
         """The same by the estimate, with some room left."""
         one, slope = self._total(self._estimate(exact=True)), self._estimate(exact=True) - self._fixed
         room = (0.9 * free - one) / self.config.processes / _MARGIN
-        return self._smaller if room < 0 else f"--batch-size {(1 + int(room / slope)) * self.config.processes} may fit"
+        fits = (1 + int(room / slope)) * self.config.processes
+        return self._smaller if room < 0 else f"{self.words.batch.format(fits)} may fit"
 
     @property
     def _smaller(self) -> str:
-        recompute = "" if self.config.recompute else "--recompute, "
+        recompute = "" if self.config.recompute else f"{self.words.recompute}, "
         return f"not even a batch of {self.config.processes} fits; {recompute}fewer channels or a smaller grid"
 
 
