@@ -5,7 +5,8 @@
 On Kuramoto-Sivashinsky and Navier-Stokes trajectories an FNO learns the change of one step, by one-step training or by
 unrolling over four steps in the second half of as many updates. `halfwave rollout` then rolls it out on trajectories
 that it has not seen: the correlation time, and the difference of mixed bf16 from full at each step beside what the
-certificate of one step and the model's growth of differences predict. Runs are resumed; some fifteen minutes of a core.
+certificate of one step and the model's growth of differences predict. What FOLDER has is not done again; some ten
+minutes of a core in all.
 """
 
 from __future__ import annotations
@@ -120,9 +121,11 @@ def _seconds(run: Path) -> float:
 
 
 def _roll_out(run: Path) -> dict[str, Any]:
-    with contextlib.redirect_stdout(io.StringIO()):
-        Rollout(run, against="mixed", dtype="bf16", animation="none", json=True).run()
-    found: dict[str, Any] = json.loads((run / "rollout" / "rollout.json").read_text())
+    path = run / "rollout" / "rollout.json"
+    if not path.exists():
+        with contextlib.redirect_stdout(io.StringIO()):
+            Rollout(run, against="mixed", dtype="bf16", animation="none", json=True).run()
+    found: dict[str, Any] = json.loads(path.read_text())
     return found
 
 
