@@ -25,7 +25,7 @@ from halfwave.optimizers.moments import (
     FIRST,
     SECOND,
     STATES,
-    Moment,
+    StoredMoment,
     in_blocks,
     is_sharded,
     moment_of,
@@ -140,8 +140,8 @@ class _Operands:
     number: int
     p: Tensor
     grad: Tensor
-    m: Moment
-    v: Moment
+    m: StoredMoment
+    v: StoredMoment
 
     def rows(self, part: slice) -> _Operands:
         return _Operands(self.number, self.p[part], self.grad[part], self.m.rows(part), self.v.rows(part))

@@ -33,7 +33,7 @@ _CODES = {FIRST: SIGNED, SECOND: POSITIVE}
 _SCALE = "_scale"
 
 
-class Moment(Protocol):
+class StoredMoment(Protocol):
     """A moment as (n, ...), of which a step takes some rows at a time."""
 
     @property
@@ -46,7 +46,7 @@ class Moment(Protocol):
         """Whether writing needs random bits."""
         ...
 
-    def rows(self, part: slice) -> Moment: ...
+    def rows(self, part: slice) -> StoredMoment: ...
 
     def load(self, dtype: torch.dtype) -> Tensor:
         """The numbers, to be changed in place."""
@@ -132,7 +132,7 @@ def restored(state: dict[str, Any], format: str) -> dict[str, Tensor]:
     return {name: state[name].to(code.dtype) for name, code in _CODES.items() if f"{name}{_SCALE}" in state}
 
 
-def moment_of(state: dict[str, Tensor], name: str, shape: tuple[int, ...] | None, wide: torch.dtype) -> Moment:
+def moment_of(state: dict[str, Tensor], name: str, shape: tuple[int, ...] | None, wide: torch.dtype) -> StoredMoment:
     """The moment called `name` of a state with local tensors, as rows of this `shape`; None leaves it as it is."""
     values, scales = state[name], state.get(f"{name}{_SCALE}")
     if scales is None:

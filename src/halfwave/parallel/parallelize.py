@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
@@ -94,7 +94,7 @@ def _others(model: nn.Module, kernels: Iterable[nn.Module]) -> list[nn.Parameter
 
 def _place_ends(model: GridOperator | GINO, place: Place) -> None:
     """What comes before and after the blocks."""
-    if isinstance(model, GINO):
+    if not isinstance(model, GridOperator):
         model.gno_out.finish = PieceSums(place.layout.ranks)
         return
     if model.positional_embedding is not None:
@@ -132,12 +132,12 @@ class _Enter:
         for conv in _convs(model):
             if conv.stabilizer in _OF_WHOLE_FIELDS:
                 raise ValueError(f"stabilizer {conv.stabilizer!r} needs whole fields: this model has pieces of them")
-        if isinstance(model, GINO):
-            nodes = args[1] if len(args) > 1 else kwargs["latent_queries"]
-            self.place.enter(tuple(nodes.shape[-1 - model.n_dim : -1]), nodes.device)
+        if isinstance(model, GridOperator):
+            x = args[0] if args else kwargs["x"]
+            self.place.enter(tuple(x.shape[2:]), x.device)
             return
-        x = args[0] if args else kwargs["x"]
-        self.place.enter(tuple(x.shape[2:]), x.device)
+        nodes = args[1] if len(args) > 1 else kwargs["latent_queries"]
+        self.place.enter(tuple(nodes.shape[-1 - cast("GINO", model).n_dim : -1]), nodes.device)
 
 
 def place_of(model: nn.Module) -> Place | None:
@@ -171,19 +171,21 @@ def _convs(model: nn.Module) -> list[SpectralConv]:
 
 def _check(model: nn.Module) -> GridOperator | GINO:
     """ValueError for a model that cannot work on pieces."""
-    if not isinstance(model, GridOperator | GINO):
+    on_points = isinstance(model, NeuralOperator) and model.takes_points
+    if not (isinstance(model, GridOperator) or on_points):
         raise ValueError(f"a {type(model).__name__} cannot work on pieces of a field: expected FNO, TFNO, SFNO or GINO")
+    trunk = cast("GridOperator | GINO", model)
     if place_of(model) is not None:
         raise ValueError("this model works on pieces of a field already")
     for conv in _convs(model):
         if isinstance(conv.transform, FourierTransform) and conv.transform.backend == "fft":
             raise ValueError("an FFT needs whole axes and this model has backend='fft': expected 'auto' or 'gemm'")
-    blocks = [block for block in model.blocks if isinstance(block, FNOBlock)]
+    blocks = [block for block in trunk.blocks if isinstance(block, FNOBlock)]
     if any(block.factors is not None and set(block.factors) != {1.0} for block in blocks):
         raise ValueError("resolution_scaling_factor changes the grid, and pieces of a field keep theirs")
     if any(block.settings.mlp_dropout for block in blocks):
         raise ValueError("channel_mlp_dropout draws for a whole field, and this would be given pieces of one")
-    return model
+    return trunk
 
 
 def _check_layout(model: GridOperator | GINO, layout: GridLayout) -> None:
