@@ -3,7 +3,7 @@
     python benchmarks/rollout_training.py FOLDER [--seeds 0 1] [--plot docs/images/rollout-precision.png]
 
 On Kuramoto-Sivashinsky and Navier-Stokes trajectories an FNO learns the change of one step, by one-step training or by
-unrolling over four steps in the second half of as many updates. `halfwave rollout` then rolls it out on trajectories
+unrolling over four steps in the second half of as many epochs. `halfwave rollout` then rolls it out on trajectories
 that it has not seen: the correlation time, and the difference of mixed bf16 from full at each step beside what the
 certificate of one step and the model's growth of differences predict. What FOLDER has is not done again; some ten
 minutes of a core in all.

@@ -85,7 +85,7 @@ def _measure(contest: Contest, lab: Lab) -> list[dict[str, Any]]:
 def _train_ours(scenario: Any, contest: Contest) -> Scored:
     """Our FNO as APEBench trains its own: its rate, updates, batch and initial scale; loss and normalizer are ours.
 
-    The rate is theirs for both, so nothing is chosen by a result. It rises over the first 30% of updates (theirs 20%).
+    The rate is theirs for both, so no result chooses it. It rises over the first 30% of updates (theirs 20%).
     """
     states, truth = trajectories(scenario)
     size = contest.size
@@ -159,7 +159,7 @@ def _exhibit(rows: list[Row]) -> Exhibit:
         ),
         notes=(
             "Geometric mean over the first 100 steps of the mean nRMSE of test rollouts, APEBench's own figure.",
-            "Both are trained at APEBench's rate, 1e-3, from its initial scale; nothing is chosen by a result.",
+            "Both are trained at APEBench's rate, 1e-3, and from its initial scale.",
             "CPU seconds are of a training on this machine, all threads and JAX's compilation included.",
         ),
     )
