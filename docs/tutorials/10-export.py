@@ -60,6 +60,5 @@ except InputError as refusal:
 # %% [markdown]
 # ![The page: a drawn medium, its prediction, the solution by a solver in the page, the error](../images/operator-page.png)
 #
-# (a better model than the toy above: an FNO of the recipe `darcy-medium`; `examples/varied_page.py`
-# trains one on varied media, to draw on).
+# (a better model than the toy above, trained on varied media to be drawn on by `examples/varied_page.py`).
 # What is refused, and why: [export](../export.md).

@@ -186,6 +186,34 @@ def test_a_failing_worker_is_reported(tmp_path):
         generate(Failing(resolution=12), tmp_path / "d.h5", **COUNTS, workers=2)
 
 
+def test_shards_that_a_kill_left_after_the_file_was_whole_are_removed(reference, tmp_path, monkeypatch):
+    """Between the file's renaming and the removal of its shards, or in the middle of that."""
+    path = tmp_path / "d.h5"
+    for left in (ShardStore.discard, _drop_one):
+        monkeypatch.setattr(ShardStore, "discard", left if left is _drop_one else lambda self: None)
+        generate(SMALL, path, **COUNTS)
+        assert path.with_name("d.h5.halfwave-partial").exists()
+        monkeypatch.undo()
+        assert_same(reference, generate(SMALL, path, **COUNTS))
+        assert [entry.name for entry in tmp_path.iterdir()] == ["d.h5"]
+        path.unlink()
+
+
+def _drop_one(store):
+    next(entry for entry in store.directory.iterdir() if entry.suffix == ".npz").unlink()
+
+
+def test_unfinished_shards_of_another_run_are_left_to_it(reference, tmp_path):
+    """A run that makes the file anew (force) while the old one is whole."""
+    path = tmp_path / "d.h5"
+    shutil.copy(reference, path)
+    others = path.with_name("d.h5.halfwave-partial")
+    others.mkdir()
+    (others / "train-0.npz").touch()
+    generate(SMALL, path, **COUNTS)
+    assert (others / "train-0.npz").exists()
+
+
 class Dying(Darcy):
     def samples(self, seed, split, indices):
         os.kill(os.getpid(), signal.SIGKILL)

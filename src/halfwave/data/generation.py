@@ -50,9 +50,10 @@ def generate(
     identity = {"name": generator.name, **generator.describe(), "seed": seed, "format_version": FORMAT_VERSION}
     identity = json.loads(json.dumps(identity))  # as a file would give it back: lists for tuples
     metadata = {**identity, "n_train": n_train, "n_test": n_test}
-    if not force and _is_finished(path, metadata):
-        return path
     store = ShardStore(path, identity)
+    if not force and _is_finished(path, metadata):
+        store.tidy()
+        return path
     before = _content_id(path) if force else None
     if force:
         store.discard()

@@ -20,7 +20,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from halfwave.files import PARTIAL, make_directory, read_json, write_json, writt
 
 # Per-sample arrays of a point cloud that have one row per sample; all the others have one row per point.
 PER_SAMPLE = ("parameters",)
+_ASSEMBLED = "assembled"
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,17 @@ class ShardStore:
         return self.directory / f"{task.split}-{task.start:07d}-{task.stop:07d}-{digest}.npz"
 
     def discard(self) -> None:
+        """Drop the shards; what says that they were assembled goes last, so that a kill on the way is mended later."""
+        with suppress(FileNotFoundError):
+            for entry in self.directory.iterdir():
+                if entry.name != _ASSEMBLED:
+                    entry.unlink(missing_ok=True)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def tidy(self) -> None:
+        """Drop the shards of a dataset that was assembled, by a process that was killed before it could."""
+        if (self.directory / _ASSEMBLED).exists():
+            self.discard()
 
     def done(self, tasks: list[Task]) -> int:
         """How many samples of `tasks` are safely on disk."""
@@ -126,6 +137,7 @@ class ShardStore:
             for split in SPLITS:
                 samples = (sample for task in tasks if task.split == split for sample in self.read(task))
                 _write_split(writer, split, samples, metadata[f"n_{split}"])
+        (self.directory / _ASSEMBLED).touch()
         os.replace(whole, self.path)
         self.discard()
 
