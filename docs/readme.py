@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SCALES = ("medium", "small")
-"""The larger one that is committed is shown."""
+"""Of an experiment the larger one that is committed is shown."""
 SHOWN = {
     "error, L2": "test L2",
     "L2 against full [90%]": "against full, % [90%]",
@@ -34,22 +34,23 @@ Figures = dict[tuple[str, ...], dict[str, str]]
 """Cells by row (its keys' values) and name of the figure."""
 
 
-def scale() -> str | None:
-    return next((s for s in SCALES if (ROOT / "results" / s / "report.csv").exists()), None)
-
-
-def report_rows() -> list[dict[str, str]]:
-    found = scale()
-    if found is None:
+def report_rows(scale: str) -> list[dict[str, str]]:
+    path = ROOT / "results" / scale / "report.csv"
+    if not path.exists():
         return []
-    with open(ROOT / "results" / found / "report.csv", encoding="utf-8", newline="") as file:
+    with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def scale_of(experiment: str) -> str | None:
+    """The largest scale that has figures of an experiment."""
+    return next((s for s in SCALES if any(row["experiment"] == experiment for row in report_rows(s))), None)
 
 
 def figures(experiment: str) -> Figures:
     """Our cells of one experiment."""
     found: Figures = {}
-    for row in report_rows():
+    for row in report_rows(scale_of(experiment) or "-"):
         if row["experiment"] == experiment:
             keys = tuple(part.split("=", 1)[-1] for part in row["row"].split("; "))
             found.setdefault(keys, {})[row["figure"]] = row["ours"]
@@ -88,7 +89,7 @@ def results() -> str:
 
 def measured_on(experiment: str) -> str:
     """Scale, machine and commit of a record."""
-    found = scale()
+    found = scale_of(experiment)
     path = ROOT / "results" / (found or "-") / f"{experiment}.json"
     if not path.exists():
         return f"No record of `{experiment}` is committed."
@@ -113,17 +114,18 @@ def _machine(environment: dict[str, object]) -> str:
 
 def verdicts() -> str:
     """How many experiments got which verdict; which experiment got which stands in the table below it."""
-    status = {row["experiment"]: row["status"] for row in report_rows()}
-    if not status:
-        return "No results are committed."
-    counts = ", ".join(f"{count} {name}" for name, count in Counter(status.values()).most_common())
-    return f"Of {len(status)} experiments at scale {scale()}: {counts}."
+    sentences = []
+    for scale in SCALES:
+        status = {row["experiment"]: row["status"] for row in report_rows(scale)}
+        counts = ", ".join(f"{count} {name}" for name, count in Counter(status.values()).most_common())
+        sentences += [f"Of {len(status)} experiments that have results at scale {scale}: {counts}."] if status else []
+    return " ".join(sentences) or "No results are committed."
 
 
 def verdict_table() -> str:
-    status = {row["experiment"]: row["status"] for row in report_rows()}
-    rows = [[f"[{name}](report.md#{name})", text] for name, text in status.items()]
-    return f"{verdicts()}\n\n{table(['experiment', 'verdict'], rows)}" if rows else verdicts()
+    status = {(row["experiment"], scale): row["status"] for scale in SCALES for row in report_rows(scale)}
+    rows = [[f"[{name}](report.md#{name})", scale, text] for (name, scale), text in status.items()]
+    return f"{verdicts()}\n\n{table(['experiment', 'scale', 'verdict'], rows)}" if rows else verdicts()
 
 
 def bench() -> str:

@@ -69,9 +69,9 @@ def _sync_directory(folder: Path) -> None:
             os.close(descriptor)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the files of `folder` that a killed process was writing aside, and no other's."""
-    for path in folder.glob(f".*{PARTIAL}"):
+def remove_leftovers(folder: Path, of: str = "") -> None:
+    """Remove the files of `folder` that a killed process was writing aside, and no other's; of names that begin so."""
+    for path in folder.glob(f".{of}*{PARTIAL}"):
         with suppress(FileNotFoundError):
             path.unlink()
 

@@ -165,5 +165,11 @@ def test_sentences_follow_from_whatever_the_results_are(tmp_path, monkeypatch):
     assert "| Darcy flow | ours (matrix products, fp16) | 0.072 | 22.9 |" in told
     assert "AMP" not in told
     assert "No record of `overview` is committed." in told
-    assert readme.verdicts() == "Of 2 experiments at scale small: 1 in part, 1 refuted."
+    assert readme.verdicts() == "Of 2 experiments that have results at scale small: 1 in part, 1 refuted."
+    assert "| Darcy flow | theirs | 1,234 |" in readme.peer()
+    (tmp_path / "results" / "medium").mkdir()
+    (tmp_path / "results" / "medium" / "report.csv").write_text(
+        'experiment,scale,status,row,figure,paper,ours\noverview,medium,incomplete,dataset=A; method=full,"error, L2",,0.004\n'
+    )
+    assert "| A | full | 0.004 |" in readme.results(), "of each experiment the larger scale"
     assert "| Darcy flow | theirs | 1,234 |" in readme.peer()

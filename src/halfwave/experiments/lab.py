@@ -99,12 +99,10 @@ class Lab:
         if recipe.live:
             return None
         path = self.directory / ".data" / f"{recipe.generator}-{_hash(_content(recipe, seed))}.h5"
-        if not path.exists():
-            generator = build_generator(recipe.generator, **recipe.parameters)
-            # A few samples are not worth starting processes for.
-            workers = self.workers if recipe.n_train > 64 else 1
-            generate(generator, path, n_train=recipe.n_train, n_test=recipe.n_test, seed=seed, workers=workers)
-        return path
+        generator = build_generator(recipe.generator, **recipe.parameters)
+        # A few samples are not worth starting processes for. A file that is there is kept, and tidied after a kill.
+        workers = self.workers if recipe.n_train > 64 else 1
+        return generate(generator, path, n_train=recipe.n_train, n_test=recipe.n_test, seed=seed, workers=workers)
 
     def dataset(self, recipe: Recipe, seed: int = 0) -> AnyDataset:
         return open_data(TrainConfig.of(recipe, self.data(recipe, seed)))

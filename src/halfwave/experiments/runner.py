@@ -17,7 +17,7 @@ from halfwave.errors import InputError
 from halfwave.experiments.experiment import Experiment, Scale
 from halfwave.experiments.lab import Lab
 from halfwave.experiments.results import Results, read_results
-from halfwave.files import held
+from halfwave.files import held, remove_leftovers
 from halfwave.numerics import on_threads
 from halfwave.report import Summary
 from halfwave.training import seed_all
@@ -67,6 +67,7 @@ class Bench:
     def drop_edits(self, say: Callable[[str], None]) -> None:
         """Forget rows that were changed by hand, and say so."""
         with self._writing():
+            remove_leftovers(self.folder, f"{self.experiment.name}.")
             results = self.read()
             for key in results.edited:
                 say(f"{results.csv}: the row {key!r} was changed by hand (its checksum differs): it is measured again")
