@@ -50,7 +50,7 @@ docs: $(VENV)/.installed-docs
 
 # Wheel and sdist, installed without constraints in a fresh environment outside the repository.
 wheel-check: $(VENV)/.installed-test
-	$(BIN)/python benchmarks/fresh_install.py
+	$(BIN)/python benchmarks/fresh_install.py --extras export hub docs --demo
 
 # Every term of every bound taken out of the source, one by one: a test has to fail for each. Minutes; `test` does a fifth.
 mutations: $(VENV)/.installed-test

@@ -169,7 +169,8 @@ def test_sentences_follow_from_whatever_the_results_are(tmp_path, monkeypatch):
     assert "| Darcy flow | theirs | 1,234 |" in readme.peer()
     (tmp_path / "results" / "medium").mkdir()
     (tmp_path / "results" / "medium" / "report.csv").write_text(
-        'experiment,scale,status,row,figure,paper,ours\noverview,medium,incomplete,dataset=A; method=full,"error, L2",,0.004\n'
+        "experiment,scale,status,row,figure,paper,ours\n"
+        'overview,medium,incomplete,dataset=A; method=full,"error, L2",,0.004\n'
     )
     assert "| A | full | 0.004 |" in readme.results(), "of each experiment the larger scale"
     assert "| Darcy flow | theirs | 1,234 |" in readme.peer()
