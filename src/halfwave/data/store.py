@@ -85,17 +85,22 @@ class ShardStore:
         return self.directory / f"{task.split}-{task.start:07d}-{task.stop:07d}-{digest}.npz"
 
     def discard(self) -> None:
-        """Drop the shards; what says that they were assembled goes last, so that a kill on the way is mended later."""
-        with suppress(FileNotFoundError):
-            for entry in self.directory.iterdir():
-                if entry.name != _ASSEMBLED:
-                    entry.unlink(missing_ok=True)
+        """Drop the shards, under another name: what a kill on the way leaves is known to be of no use."""
+        shutil.rmtree(self._gone, ignore_errors=True)
+        with suppress(OSError):
+            os.replace(self.directory, self._gone)
+        shutil.rmtree(self._gone, ignore_errors=True)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def tidy(self) -> None:
-        """Drop the shards of a dataset that was assembled, by a process that was killed before it could."""
+        """Drop what a process left that was killed after the dataset was assembled."""
+        shutil.rmtree(self._gone, ignore_errors=True)
         if (self.directory / _ASSEMBLED).exists():
             self.discard()
+
+    @property
+    def _gone(self) -> Path:
+        return self.directory.with_name(f".{self.directory.name}")
 
     def done(self, tasks: list[Task]) -> int:
         """How many samples of `tasks` are safely on disk."""
