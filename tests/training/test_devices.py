@@ -100,7 +100,8 @@ def test_a_killed_process_ends_the_run_with_a_clear_error_and_the_run_resumes(se
     long = settings.model_copy(update={"epochs": 400, "devices": 2, "strategy": "ddp", "patience": 3})
     process = start([sys.executable], {"run": long}, tmp_path)
     deadline = time.monotonic() + 100
-    while not list((tmp_path / "run" / "state").glob("at-*")):
+    metrics = tmp_path / "run" / "metrics.csv"
+    while not (metrics.exists() and read_metrics(tmp_path / "run")):  # after the first checkpoint
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)
