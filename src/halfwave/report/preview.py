@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,10 @@ class BodyPictures:
 
 def save_preview(samples: FieldPictures | BodyPictures, picture: str | Path) -> Path:
     """Draw samples into a PNG file."""
-    figure = samples.draw()
-    with written_aside(picture) as aside:
-        figure.savefig(aside, format="png", dpi=110)
+    drawn = BytesIO()
+    samples.draw().savefig(drawn, format="png", dpi=110)
+    with written_aside(picture) as aside:  # only for as long as writing takes: a kill while drawing leaves nothing
+        aside.write_bytes(drawn.getvalue())
     return Path(picture)
 
 
