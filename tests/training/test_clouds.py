@@ -1,6 +1,7 @@
 """Point clouds through the trainer: batches of bodies, their error, exact resume, precision, processes, bad input."""
 
 import json
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -99,6 +100,36 @@ def test_the_encoder_puts_bodies_into_the_unit_box_and_knows_inside_from_outside
     )
 
 
+def test_bodies_with_a_box_of_their_own_fill_it_and_say_where_it_is(clouds_file):
+    """Moved and stretched, a body is the same points in the box; its corners tell the difference."""
+    dataset = open_point_dataset(clouds_file)
+    encoder, _ = fit_clouds(dataset.train, 8, (1,), own_box=True)
+    sample = dataset.test[0]
+    moved = replace(sample, points=sample.points * torch.tensor([2.0, 1.0, 0.5]) + 3)
+    one, other = (encoder.collate([body]) for body in (sample, moved))
+    assert one.latent_features.shape == (1, 8, 8, 8, encoder.latent_feature_channels) == (1, 8, 8, 8, 8)
+    torch.testing.assert_close(one.points, other.points, rtol=0, atol=1e-5)
+    torch.testing.assert_close(one.points.amin(0), torch.full((3,), 0.05 / 1.1), rtol=0, atol=1e-5)
+    assert (one.latent_features[..., 1:7] != other.latent_features[..., 1:7]).all()
+    corners = encoder.collate(list(dataset.train)).latent_features[:, 0, 0, 0, 1:7]
+    torch.testing.assert_close(corners.mean(0), torch.zeros(6), rtol=0, atol=1e-4)  # fitted on train
+    again = CloudEncoder.from_state(json.loads(json.dumps(encoder.state())))
+    assert torch.equal(again.collate([moved]).latent_features, other.latent_features)
+    assert torch.equal(again.collate([moved]).points, other.points)
+
+
+def test_a_model_of_bodies_in_their_own_boxes_is_kept_with_them(settings, clouds_file, tmp_path):
+    result = train(settings.model_copy(update={"own_box": True}), tmp_path, quiet=True)
+    operator = load(tmp_path / "model.safetensors")
+    split = open_point_dataset(clouds_file).test
+    with torch.no_grad():
+        errors = [
+            float(RelativeL2()(operator(operator.encoder.collate([sample])).T[None], sample.pressure[None, None]))
+            for sample in split
+        ]
+    assert np.mean(errors) == pytest.approx(result.l2, rel=1e-5)
+
+
 def test_distances_and_neighbours_are_found_once_per_geometry(settings, tmp_path, monkeypatch):
     distances, graphs = [], []
     distance = CloudEncoder.distance
@@ -174,7 +205,14 @@ def test_what_clouds_do_not_have_is_refused(settings, tmp_path, values, message)
 
 
 @pytest.mark.parametrize(
-    "values", [{"latent_resolution": 8}, {"features": ("velocity",)}, {"graph_cache": 0}, {"area_weighted": True}]
+    "values",
+    [
+        {"latent_resolution": 8},
+        {"features": ("velocity",)},
+        {"graph_cache": 0},
+        {"area_weighted": True},
+        {"own_box": True},
+    ],
 )
 def test_what_grids_do_not_have_is_refused(config, tmp_path, values):
     with pytest.raises(InputError, match=r"is for point clouds: .*smoothing\.h5 holds fields on a grid"):

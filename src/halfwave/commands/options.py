@@ -26,7 +26,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "data", "test_data", "n_train", "n_test", "subsample", "resolution", "steps", "domain", "x_key", "y_key",
         "channel_axis", "in_memory", "parameters", "samples", "grid",
     ),
-    "model": ("arguments", "init_from", "latent_resolution", "features", "speed", "graph_cache", "backend"),
+    "model": ("arguments", "init_from", "latent_resolution", "features", "speed", "own_box", "graph_cache", "backend"),
     "time": ("horizon", "horizons", "history", "time_stride", "unroll", "residual", "noise", "recompute_steps"),
     "precision": (
         "precision", "policy", "phases", "dtype", "stabilizer", "loss_scaling", "on_nonfinite", "against", "format",

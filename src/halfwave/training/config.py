@@ -124,6 +124,9 @@ class TrainConfig(BaseModel):
     """Of point clouds: parameters of a body that are inputs beside its shape, such as velocity."""
     speed: str | None = None
     """Of point clouds: the parameter V whose square the pressure is proportional to; the model then learns p/V^2."""
+    own_box: bool = False
+    """Of point clouds: each body fills the latent grid, and the corners of its box are inputs; otherwise all bodies
+    share the box of the train split."""
     area_weighted: bool = False
     """Of point clouds: a point counts by its area in the training loss."""
     graph_cache: int | None = Field(None, ge=0)

@@ -22,7 +22,7 @@ from halfwave.errors import InputError
 from halfwave.models import GINO, MODELS, GraphCache, Unrolled, build_model, under_policy
 from halfwave.recipes import paper_setting
 from halfwave.training.batches import Samples, held
-from halfwave.training.clouds import CloudSamples, find_features, fit_clouds
+from halfwave.training.clouds import CloudSamples, find_features, fit_clouds, latent_channels
 from halfwave.training.config import LIVE, TrainConfig
 from halfwave.training.in_time import PerStep, build_stepper
 from halfwave.training.losses import Loss, build_loss
@@ -33,7 +33,7 @@ from halfwave.training.team import Team
 AnyDataset = Dataset | PointDataset
 LATENT_RESOLUTION = 16
 PAPER_LIVE = (paper_setting("shallow-water", "n_train"), paper_setting("shallow-water", "n_test"))
-_FOR_CLOUDS = ("latent_resolution", "features", "speed", "area_weighted", "graph_cache")
+_FOR_CLOUDS = ("latent_resolution", "features", "speed", "own_box", "area_weighted", "graph_cache")
 
 
 class Problem(Protocol):
@@ -138,7 +138,7 @@ class CloudProblem:
             raise InputError("test_resolutions are for fields on a grid: point clouds have none")
 
     def model_arguments(self, config: TrainConfig) -> dict[str, Any]:
-        latent = {"latent_feature_channels": 1 + len(config.features)}
+        latent = {"latent_feature_channels": latent_channels(len(config.features), config.own_box)}
         return latent | config.model_arguments(in_channels=3, out_channels=1)
 
     def operator(self, config: TrainConfig, model: nn.Module, fit: bool = True) -> Operator:
@@ -146,7 +146,7 @@ class CloudProblem:
         cast(GINO, model).cache = GraphCache() if config.graph_cache is None else GraphCache(config.graph_cache << 20)
         features = find_features(self.dataset, config.features)
         samples = self.dataset.train if fit else [self.dataset.train[0]]
-        encoder, normalizer = fit_clouds(samples, _latent(config), features, self._speed(config))
+        encoder, normalizer = fit_clouds(samples, _latent(config), features, self._speed(config), config.own_box)
         if not config.normalise:
             return Operator(model, None, None, replace(encoder, normalizer=None))
         return Operator(model, None, normalizer, encoder)
