@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import halfwave as hw
-from halfwave.certificates import GridError, TestErrors, change_of_error
+from halfwave import certificates
+from halfwave.certificates import GridError, change_of_error
 from halfwave.precision import Policy
 
 BASE = 0.02
@@ -17,7 +18,7 @@ def _errors(shift, spread, samples=20):
     """Errors around BASE that half changes by `shift`, give or take `spread`."""
     full = BASE * torch.linspace(0.8, 1.2, samples, dtype=torch.float64)
     half = full + shift + spread * (-1.0) ** torch.arange(samples, dtype=torch.float64)
-    return TestErrors(full, half, change_of_error(half, full))
+    return certificates.TestErrors(full, half, change_of_error(half, full))
 
 
 CASES = {
@@ -87,7 +88,7 @@ def test_a_larger_grid_error_excuses_nothing_that_the_test_error_shows(certifica
 
 def test_an_error_that_is_not_finite_has_no_sentence(certificate):
     full = torch.tensor([0.02, float("inf")], dtype=torch.float64)
-    unknown = TestErrors(full, full, None)
+    unknown = certificates.TestErrors(full, full, None)
     assert unknown.kind is None
     assert replace(certificate, test_errors=unknown).verdict == certificate.verdict
 
