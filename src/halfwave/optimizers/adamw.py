@@ -7,8 +7,8 @@ With g the gradient, a complex number a pair (g_r, g_i), and |g|² = g_r² + g_i
 
 So the step of a complex number has the direction of its m, whatever basis its parts are in; torch's AdamW scales each
 part by its own history. ε stands before the correction of v and the decay after the step, as in neuraloperator, where
-s = 1: then a complex number moves by η at most, while torch's AdamW moves both parts by η, sqrt(2) η in all. s = sqrt(2)
-for complex numbers (1 for real ones) makes the two as long.
+s = 1. A complex number then moves by some η, while torch's AdamW moves each of its parts by so much: s = sqrt(2) makes
+the two steps as long. For real numbers s is always 1.
 """
 
 from __future__ import annotations
