@@ -26,6 +26,7 @@ from halfwave.numerics import (
     recomputed_later,
     run_kernel,
     thread_count,
+    unlike,
 )
 from halfwave.precision import Policy, PolicyModule, as_policy
 
@@ -161,10 +162,11 @@ class _Cut:
     def slices(self, field: Tensor) -> list[Tensor]:
         """The slices (b, C, s) of a field one after the other: views."""
         if self.points is None:
-            return list(field.split(self.samples))
+            return unlike(field.split(self.samples))
+        samples = unlike(field.split(1))
         if not self.pieces:
-            return [part for sample in field.split(1) for part in sample.split(self.points, dim=2)]
-        return [part for sample in field for part in self._pieces(sample)]
+            return [part for sample in samples for part in unlike(sample.split(self.points, dim=2))]
+        return [part for sample in samples for part in self._pieces(sample[0])]
 
     def _pieces(self, sample: Tensor) -> list[Tensor]:
         """(C, S) to slices (p, C, PIECE_POINTS), and (1, C, rest)."""
@@ -172,7 +174,7 @@ class _Cut:
         whole = sample.shape[1] // PIECE_POINTS * PIECE_POINTS
         pieces = sample[:, :whole].unflatten(1, (-1, PIECE_POINTS)).transpose(0, 1)
         rest = [sample[None, :, whole:]] if whole < sample.shape[1] else []
-        return [*pieces.split(self.points // PIECE_POINTS), *rest]
+        return unlike([*pieces.split(self.points // PIECE_POINTS), *rest])
 
 
 def _cut(field: Tensor) -> _Cut:

@@ -1,6 +1,7 @@
 """Number formats and rounding: what a float can hold."""
 
 from halfwave.numerics.accumulators import Accumulation, accumulation, multiplied_in, weakest
+from halfwave.numerics.alike import few_slices, unlike
 from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
 from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
@@ -62,6 +63,7 @@ __all__ = [
     "cpu_multiplies",
     "default_half",
     "describe_cpu",
+    "few_slices",
     "free_memory_bytes",
     "get_format",
     "ieee_format",
@@ -89,6 +91,7 @@ __all__ = [
     "thread_count",
     "tiles_are_missing",
     "transformed",
+    "unlike",
     "untransformed",
     "weakest",
     "without_autocast",
