@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from halfwave.errors import InputError
-from halfwave.numerics import Accumulation, Format, round_to
+from halfwave.numerics import Accumulation, Format, kept_products, round_to
 from halfwave.theory.lattice import require_powers_of_two
 from halfwave.theory.roundoff import read_format
 
@@ -102,10 +102,10 @@ def emulated_coefficient(
 ) -> complex:
     """(1/n) sum_j q(s v_j) q(phi_j) / s, with the roundings that `algorithm` names; sums run from first to last."""
     rounded = round_to(_tensor(values * algorithm.scale), target).ravel()
-    parts = [round_to(_tensor(part), target).ravel() * rounded for part in (modes.real, modes.imag)]
+    sides = [round_to(_tensor(part), target).ravel() for part in (modes.real, modes.imag)]
+    parts = [side * rounded for side in sides]
     if algorithm.name == "gemm":
-        if algorithm.products_rounded:
-            parts = [round_to(part, target) for part in parts]
+        parts = [_products(rounded, side, target, algorithm.products_rounded) for side in sides]
         sums = [_sequential_sum(part, algorithm.sums) for part in parts]
     else:
         sums = [float(part.sum()) for part in parts]
@@ -113,6 +113,12 @@ def emulated_coefficient(
     if algorithm.output_cast:
         means = round_to(means, target)
     return complex(float(means[0]), float(means[1])) / algorithm.scale
+
+
+def _products(a: Tensor, b: Tensor, target: Format, rounded: bool) -> Tensor:
+    """What is added up: (n,) products, or those of all parts, one after the other; exact in float64, or rounded."""
+    of_parts = [x * y for x, y in kept_products(a, b, target.parts)] if target.parts > 1 else [a * b]
+    return round_to(torch.stack(of_parts).sum(0), target) if rounded else torch.cat(of_parts)
 
 
 def _sequential_sum(terms: Tensor, sums: Accumulation) -> float:
