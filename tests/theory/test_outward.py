@@ -70,10 +70,11 @@ LEFT_OUT = {1: mpf(0), 2: mpf(2) ** -16, 3: mpf(2) ** -24 + mpf(2) ** -34}
 
 
 def product_growth(name, sums, additions):
-    """1 + k u or (1 + u)^k; by parts more additions of moduli (1 + 2^-7)^2 as large, and what is left out."""
+    """1 + k u or (1 + u)^k; by parts twice, moduli (1 + 2^-7)^2 as large, and what is left out."""
     parts, unit = FORMATS[name].parts, mpf(sums.unit)
-    count = PRODUCTS[parts] * (additions + 1) - 1
-    excess = count * unit if sums.nearest else (1 + unit) ** count - 1
+    counts = additions, PRODUCTS[parts] - 1
+    first, second = (1 + count * unit if sums.nearest else (1 + unit) ** count for count in counts)
+    excess = first * second - 1
     return 1 + LEFT_OUT[parts] + excess * ((1 + mpf(2) ** -7) ** 2 if parts > 1 else 1)
 
 
@@ -127,7 +128,7 @@ def test_sums_of_inexact_products(sums, sup):
 @pytest.mark.parametrize("unit_of_sums", [2.0**-24, 2.0**-22])
 @pytest.mark.parametrize("sup", [1.0, 1e-30, 1e-40])
 def test_products_by_parts(name, unit_of_sums, sup):
-    """Each of them may underflow in the accumulator; the sum is of three or six times as many."""
+    """Each of them may underflow in the accumulator; there are three or six sums, which are added up."""
     nearest = unit_of_sums == 2.0**-24
     sums = Accumulation(FORMATS["fp32"], unit_of_sums, nearest)
     unit, wide = Unit(name), Unit("fp32")

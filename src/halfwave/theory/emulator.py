@@ -103,22 +103,23 @@ def emulated_coefficient(
     """(1/n) sum_j q(s v_j) q(phi_j) / s, with the roundings that `algorithm` names; sums run from first to last."""
     rounded = round_to(_tensor(values * algorithm.scale), target).ravel()
     sides = [round_to(_tensor(part), target).ravel() for part in (modes.real, modes.imag)]
-    parts = [side * rounded for side in sides]
     if algorithm.name == "gemm":
-        parts = [_products(rounded, side, target, algorithm.products_rounded) for side in sides]
-        sums = [_sequential_sum(part, algorithm.sums) for part in parts]
+        sums = [_summed(rounded, side, target, algorithm) for side in sides]
     else:
-        sums = [float(part.sum()) for part in parts]
+        sums = [float((side * rounded).sum()) for side in sides]
     means = torch.tensor(sums, dtype=torch.float64) / values.size
     if algorithm.output_cast:
         means = round_to(means, target)
     return complex(float(means[0]), float(means[1])) / algorithm.scale
 
 
-def _products(a: Tensor, b: Tensor, target: Format, rounded: bool) -> Tensor:
-    """What is added up: (n,) products, or those of all parts, one after the other; exact in float64, or rounded."""
-    of_parts = [x * y for x, y in kept_products(a, b, target.parts)] if target.parts > 1 else [a * b]
-    return round_to(torch.stack(of_parts).sum(0), target) if rounded else torch.cat(of_parts)
+def _summed(a: Tensor, b: Tensor, target: Format, algorithm: Algorithm) -> float:
+    """sum_j a_j b_j, products exact in float64 or rounded; by parts a sum for each pair of them, and theirs."""
+    products = [x * y for x, y in kept_products(a, b, target.parts)] if target.parts > 1 else [a * b]
+    if algorithm.products_rounded:
+        products = [round_to(torch.stack(products).sum(0), target)]
+    sums = [_sequential_sum(product, algorithm.sums) for product in products]
+    return sums[0] if len(sums) == 1 else _sequential_sum(torch.tensor(sums, dtype=torch.float64), algorithm.sums)
 
 
 def _sequential_sum(terms: Tensor, sums: Accumulation) -> float:

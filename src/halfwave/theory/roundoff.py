@@ -123,10 +123,13 @@ def part_moduli(format: Format) -> float:
 
 
 def product_growth(sums: Accumulation, additions: int, format: Format) -> Growth:
-    """k + 1 products and k additions, in any order; by parts what they leave out, and more additions of larger ones."""
+    """k additions of k + 1 products, in any order; by parts as many for each pair of them, and then those of the pairs.
+
+    The moduli of products of parts add up to more, and some are left out.
+    """
     if format.parts == 1:
         return sum_growth(sums, additions)
-    inside = sum_growth(sums, part_products(format) * (additions + 1) - 1)
+    inside = sum_growth(sums, additions) * sum_growth(sums, part_products(format) - 1)
     return Growth(_LEFT_OUT[format.parts] + part_moduli(format) * inside.excess)
 
 
