@@ -12,6 +12,7 @@ _B, _C = f"{_T}/test_block_terms.py", "tests/certificates/test_bound_terms.py"
 _A = "tests/numerics/test_accumulation.py"
 _LIP, _VAR = f"{_O}::test_lipschitz_theorems", f"{_O}::test_variation_and_derivative_theorems"
 _BLOCK, _FFT = f"{_O}::test_spectral_convolutions", f"{_O}::test_half_ffts"
+_PARTS = f"{_O}::test_products_by_parts"
 _GEMM, _POINT = f"{_O}::test_rounded_inputs_and_products", f"{_O}::test_pointwise_layers_and_roundings"
 
 # fmt: off
@@ -57,9 +58,9 @@ TERMS = (
     ("P1: absolute part", "theory/precision.py", "average * relative.excess + absolute / scale", "average * relative.excess", (f"{_P}::test_underflow_of_values",)),
     ("P2: rounding of products", "theory/precision.py", "    if chosen.products_rounded:\n        a, b = _rounded(a, b, unit)", "    if chosen.products_rounded:\n        pass", (f"{_P}::test_rounding_of_products",)),
     ("P2: relative error of a product or cast", "theory/precision.py", "return a * unit.growth, b * unit.growth.factor", "return a, b * unit.growth.factor", (f"{_P}::test_rounding_of_products",)),
-    ("P2: underflow grows in a cast", "theory/precision.py", "b * unit.growth.factor + math.sqrt(2.0) * unit.absolute", "b + math.sqrt(2.0) * unit.absolute", (_GEMM,)),
-    ("P2: underflow of a product or cast", "theory/precision.py", "b * unit.growth.factor + math.sqrt(2.0) * unit.absolute", "b * unit.growth.factor", (f"{_P}::test_underflow_of_products", _GEMM)),
-    ("P2: products in the accumulator", "theory/precision.py", "a, b = _rounded(a, b, roundoff_in(sums))", "pass", (f"{_P}::test_rounding_of_products_in_the_accumulator", f"{_O}::test_sums_of_inexact_products")),
+    ("P2: underflow grows in a cast", "theory/precision.py", "b * unit.growth.factor + times *", "b + times *", (_GEMM,)),
+    ("P2: underflow of a product or cast", "theory/precision.py", "b * unit.growth.factor + times * math.sqrt(2.0) * unit.absolute", "b * unit.growth.factor", (f"{_P}::test_underflow_of_products", _GEMM)),
+    ("P2: products in the accumulator", "theory/precision.py", "a, b = _rounded(a, b, roundoff_in(sums), part_products(target))", "pass", (f"{_P}::test_rounding_of_products_in_the_accumulator", f"{_O}::test_sums_of_inexact_products")),
     ("P2: flushed products", "theory/precision.py", "if not exact or sums.flushes:", "if not exact:", (f"{_P}::test_flushed_sums",)),
     ("P2: sums", "theory/precision.py", "return a * growth, b * growth.factor", "return a, b * growth.factor", (f"{_P}::test_rounding_of_sums",)),
     ("P2: underflow grows in sums", "theory/precision.py", "return a * growth, b * growth.factor", "return a * growth, b", (f"{_O}::test_sums_of_inexact_products",)),
@@ -69,6 +70,21 @@ TERMS = (
     ("sums: other roundings", "theory/roundoff.py", "else Growth(sums.unit) ** additions", "else Growth(sums.unit)", (f"{_P}::test_rounding_of_sums",)),
     ("sums: unit of other roundings", "theory/roundoff.py", "replace(unit, relative=sums.unit, absolute=", "replace(unit, absolute=", (f"{_O}::test_sums_of_inexact_products",)),
     ("sums: underflow of other roundings", "theory/roundoff.py", "absolute=max(unit.absolute, sums.format.smallest_subnormal)", "absolute=unit.absolute", (f"{_O}::test_sums_of_inexact_products",)),
+    # Products by bf16 parts
+    ("parts: products left out", "theory/roundoff.py", "Growth(_LEFT_OUT[format.parts] + part_moduli(format)", "Growth(part_moduli(format)", (f"{_P}::test_products_that_parts_leave_out", _PARTS)),
+    ("parts: left out of two", "theory/roundoff.py", "2: 2.0**-16,", "2: 2.0**-17,", (f"{_P}::test_products_that_parts_leave_out", _PARTS)),
+    ("parts: left out of three", "theory/roundoff.py", "3: 2.0**-24 + 2.0**-34", "3: 2.0**-24", (_PARTS,)),
+    ("parts: sums of all products", "theory/roundoff.py", " * sum_growth(sums, part_products(format) - 1)", "", (_PARTS,)),
+    ("parts: sums of larger moduli", "theory/roundoff.py", "part_moduli(format) * inside.excess", "inside.excess", (_PARTS,)),
+    ("parts: underflow of each product", "theory/precision.py", "roundoff_in(sums), part_products(target))", "roundoff_in(sums))", (f"{_P}::test_underflow_of_products_of_parts", _PARTS)),
+    ("parts: underflow of each product along an axis", "theory/transforms.py", "step.terms * part_products(target) * wide", "step.terms * wide", (_BLOCK,)),
+    ("parts: underflow of each product of the contraction", "theory/block.py", "terms * part_products(target) * wide", "terms * wide", (_BLOCK,)),
+    ("parts: underflow of each product of a pointwise layer", "theory/network.py", "lost = part_products(target) * (inputs + 1)", "lost = (inputs + 1)", (_POINT,)),
+    ("parts: partial sums of larger moduli", "theory/roundoff.py", "return part_moduli(format) * product_growth", "return product_growth", (f"{_R}::test_products_of_parts_reach_further_than_their_sum",)),
+    ("parts: the largest sum of a coefficient", "theory/precision.py", "points * mean * part_moduli(target)", "points * mean", (f"{_R}::test_products_of_parts_reach_further_than_their_sum",)),
+    ("parts: split between two products", "certificates/conv_bound.py", " or any(arith.format.parts > 1 for arith in how)", "", (f"{_C}::test_pipeline_of_products_by_parts",)),
+    ("parts: flushed by bf16 instructions", "certificates/conv_bound.py", '("bf16" in native or _parts_flush(how, device))', '"bf16" in native', (f"{_C}::test_pipeline_of_products_by_parts",)),
+    ("parts: sums of bf16 instructions", "numerics/accumulators.py", "torch.bfloat16 if multiplies_parts_natively(arith, kind) else arith.compute", "arith.compute", (f"{_C}::test_pipeline_of_products_by_parts",)),
     ("P3: rounding of the input", "theory/precision.py", "return unit.growth * growth, (1.0 + fft_losses", "return growth, (1.0 + fft_losses", (f"{_P}::test_roundings_of_an_fft",)),
     ("P3: growth", "theory/precision.py", "return unit.growth * growth, (1.0 + fft_losses", "return unit.growth, (1.0 + fft_losses", (f"{_P}::test_roundings_of_an_fft",)),
     ("P3: underflow of the input", "theory/precision.py", "(1.0 + fft_losses(sides)) * unit.absolute", "fft_losses(sides) * unit.absolute", (f"{_P}::test_underflow_of_an_ffts_input",)),
@@ -154,8 +170,8 @@ TERMS = (
     ("B1: no overflow", "theory/block.py", " and all(peak.fits for peak in peaks)", "", (f"{_R}::test_what_may_overflow_is_no_guarantee",)),
     ("range: input", "theory/block_range.py", "return math.sqrt(points) * norm if sup is None", "return norm if sup is None", (f"{_R}::test_all_of_a_field_in_one_point",)),
     ("range: sums of an FFT", "theory/block_range.py", "total = math.prod(grid) * norm * chosen.scale", "total = norm * chosen.scale", (f"{_R}::test_the_forward_transform_of_a_constant",)),
-    ("range: transform by matrices", "theory/block_range.py", "size = size * entry.factor +", "size =", (f"{_R}::test_the_forward_transform_of_a_constant",)),
-    ("range: sums of the contraction", "theory/block_range.py", "inside = moduli * (before.norm + before.error) * sum_growth(sums, terms).factor +", "inside =", (f"{_R}::test_the_contraction_of_equal_channels",)),
+    ("range: transform by matrices", "theory/block_range.py", "size = size * entry + lost", "size = lost", (f"{_R}::test_the_forward_transform_of_a_constant",)),
+    ("range: sums of the contraction", "theory/block_range.py", "inside = reach + terms *", "inside = terms *", (f"{_R}::test_the_contraction_of_equal_channels",)),
     ("range: result of the contraction", "theory/block_range.py", "stored = max(inside * unit.growth.factor + unit.absolute, after.norm + after.error)", "stored = inside", (f"{_R}::test_the_contraction_of_equal_channels",)),
     ("range: modes in one point", "theory/block_range.py", "total = math.sqrt(kept) * (spectrum.norm + spectrum.error)", "total = spectrum.norm + spectrum.error", (f"{_R}::test_all_modes_in_one_point",)),
     ("range: growth of an FFT", "theory/block_range.py", "reach = growth.factor * (stored.growth.factor * size", "reach = (0.5 * size", (f"{_R}::test_the_forward_transform_of_a_constant",)),
@@ -174,9 +190,9 @@ TERMS = (
     ("B4: underflow of weights", "theory/network.py", "unit.relative * moduli + unit.absolute * math.sqrt(inputs * outputs)", "unit.relative * moduli", (f"{_N}::test_roundings_of_a_pointwise_layer", _POINT)),
     ("B4: rounding of the bias", "theory/network.py", "shifting = unit.relative * shift + unit.absolute", "shifting = unit.absolute", (f"{_N}::test_roundings_of_a_pointwise_layer", _POINT)),
     ("B4: underflow of the bias", "theory/network.py", "shifting = unit.relative * shift + unit.absolute * math.sqrt(outputs)", "shifting = unit.relative * shift", (f"{_N}::test_roundings_of_a_pointwise_layer", _POINT)),
-    ("B4: sums", "theory/network.py", "sums = growth * ((moduli + weights) * seen + shift + shifting) + (inputs + 1)", "sums = (inputs + 1)", (f"{_N}::test_sums_of_a_pointwise_layer",)),
+    ("B4: sums", "theory/network.py", "sums = growth * ((moduli + weights) * seen + shift + shifting) + lost", "sums = lost", (f"{_N}::test_sums_of_a_pointwise_layer",)),
     ("B4: sums with the bias", "theory/network.py", "* seen + shift + shifting)", "* seen)", (_POINT,)),
-    ("B4: underflow in sums", "theory/network.py", " + (inputs + 1) * wide.absolute * math.sqrt(outputs)", "", (f"{_N}::test_underflow_in_the_sums_of_a_pointwise_layer",)),
+    ("B4: underflow in sums", "theory/network.py", "+ shift + shifting) + lost", "+ shift + shifting)", (f"{_N}::test_underflow_in_the_sums_of_a_pointwise_layer",)),
     ("B4: cast of the result", "theory/network.py", "value = before + unit.relative * (spectral * size + shift + before)", "value = before", (f"{_N}::test_roundings_of_a_pointwise_layer", _POINT)),
     ("B4: underflow of the result", "theory/network.py", "(spectral * size + shift + before) + unit.absolute * math.sqrt(outputs)", "(spectral * size + shift + before)", (f"{_N}::test_roundings_of_a_pointwise_layer", _POINT)),
     # What a model's certificate makes of them
@@ -184,7 +200,7 @@ TERMS = (
     ("certificate: weights of the modes in use", "certificates/conv_bound.py", "ra=norms[1]", "ra=norms[0]", (f"{_C}::test_moduli_of_weights",)),
     ("certificate: norm of a bias", "certificates/norms.py", "float(vector.detach().double().norm()) * _OUTWARD", "float(vector.detach().double().abs().max())", (f"{_C}::test_norms",)),
     ("certificate: norm of the moduli", "certificates/norms.py", "max(spectral, moduli) * _OUTWARD", "spectral * _OUTWARD", (f"{_C}::test_norms",)),
-    ("certificate: flushed products", "certificates/conv_bound.py", 'flush_to_zero="bf16" in native and kind_of(device) == "cpu"', "flush_to_zero=False", (f"{_C}::test_pipeline_of_native_products",)),
+    ("certificate: flushed products", "certificates/conv_bound.py", 'flush_to_zero=kind_of(device) == "cpu" and ("bf16" in native or _parts_flush(how, device))', "flush_to_zero=False", (f"{_C}::test_pipeline_of_native_products",)),
     ("certificate: casts of native products", "certificates/conv_bound.py", "cast_every_step=bool(native)", "cast_every_step=False", (f"{_C}::test_pipeline_of_native_products",)),
     ("certificate: sums of the device", "certificates/conv_bound.py", "accumulate=_sums(how[:3], device, way)", 'accumulate="fp32"', (f"{_C}::test_sums_of_the_device",)),
     ("certificate: cuFFT in half precision", "certificates/conv_bound.py", 'if way == "fft":', "if False:", (f"{_C}::test_half_ffts_of_a_device_are_estimates",)),

@@ -152,10 +152,10 @@ class Run:
         if key not in self._products:
             self._products[key] = total.new_zeros((len(grad), *total.shape))
         so_far = self._products[key]
-        if so_far.dtype is grad.dtype:
+        if so_far.dtype is grad.dtype and self.arith.format.parts == 1:
             so_far.baddbmm_(grad, x.transpose(1, 2))
         else:
-            so_far += torch.bmm(grad, x.transpose(1, 2))
+            so_far += self.arith.multiply(torch.bmm, grad, x.transpose(1, 2))
 
     def add_sum(self, parameter: int, grad: Tensor) -> None:
         """Add the sum over batch and points to the sum of a parameter per channel."""
@@ -203,12 +203,20 @@ class Mix:
     def forward(self, run: Run) -> Tensor:
         x = run.values[self.source]
         weight = run.matrices(self.weight, x.shape[0])
+        if run.arith.format.parts > 1:
+            return self._by_parts(run, run.arith.multiply(torch.bmm, weight, x))
         if self.plus is not None:
             return torch.baddbmm(run.values[self.plus], weight, x, out=run.consumed(self.plus))
         space = run.space(self.into, (x.shape[0], weight.shape[1], x.shape[2]))
         if self.bias is not None:
             return torch.baddbmm(run.column(self.bias), weight, x, out=space)
         return torch.bmm(weight, x, out=space)
+
+    def _by_parts(self, run: Run, product: Tensor) -> Tensor:
+        """Several products, so that no single one takes the sum along."""
+        if self.plus is not None:
+            return product + run.values[self.plus]
+        return product if self.bias is None else product + run.column(self.bias)
 
     def backward(self, run: Run, grad: Tensor) -> None:
         x = run.values[self.source]
@@ -221,7 +229,10 @@ class Mix:
             return
         transposed = run.transposes(self.weight, len(grad))
         so_far = run.gradients.get(self.source)
-        if so_far is not None:
+        if run.arith.format.parts > 1:
+            made = run.arith.multiply(torch.bmm, transposed, grad)
+            run.gradients[self.source] = made if so_far is None else so_far.add_(made)
+        elif so_far is not None:
             so_far.baddbmm_(transposed, grad)
         else:
             run.gradients[self.source] = torch.bmm(transposed, grad, out=run.space_of_gradient(self.source, x))

@@ -1,6 +1,6 @@
 """Number formats and rounding: what a float can hold."""
 
-from halfwave.numerics.accumulators import Accumulation, accumulation, multiplied_in, weakest
+from halfwave.numerics.accumulators import Accumulation, accumulation, multiplied_in, multiplies_parts_natively, weakest
 from halfwave.numerics.alike import few_slices, unlike
 from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
@@ -37,6 +37,7 @@ from halfwave.numerics.missing_tiles import avoid_missing_tiles, tiles_are_missi
 from halfwave.numerics.portable_mode import Portable, compiling, nominal, portable, portably
 from halfwave.numerics.rounding import at_least_fp32, round_stochastically, round_to
 from halfwave.numerics.row_integers import WIDTHS, RowIntegers, pack_rows, rounding_errors
+from halfwave.numerics.split_products import kept_products, split
 from halfwave.numerics.stage_arithmetic import Arithmetic, arithmetic, arithmetic_of
 
 __all__ = [
@@ -67,12 +68,14 @@ __all__ = [
     "free_memory_bytes",
     "get_format",
     "ieee_format",
+    "kept_products",
     "kind_of",
     "mapped_bytes",
     "memory_bytes",
     "meta_as",
     "multiplied_in",
     "multiplies_natively",
+    "multiplies_parts_natively",
     "narrows_fp32",
     "nominal",
     "on_threads",
@@ -88,6 +91,7 @@ __all__ = [
     "rounding_errors",
     "run_kernel",
     "run_linear",
+    "split",
     "thread_count",
     "tiles_are_missing",
     "transformed",

@@ -18,11 +18,12 @@ from halfwave.numerics import Format
 from halfwave.theory.bound import Bound, Number, all_known, outward_up, read_count, read_number, upper
 from halfwave.theory.roundoff import (
     Accumulator,
+    part_products,
+    product_growth,
     read_accumulation,
     read_format,
     roundoff_in,
     roundoff_of,
-    sum_growth,
 )
 
 # Largest |sigma'|, rounded up: GELU at x = sqrt2, SiLU at x = 2.3994.
@@ -121,9 +122,10 @@ def bound_pointwise(
     weights = unit.relative * moduli + unit.absolute * math.sqrt(inputs * outputs)
     # Products may be inexact in the accumulator (fp32 in fp32): one rounding more than the C additions.
     sums_in = read_accumulation(accumulate)
-    growth, wide = sum_growth(sums_in, inputs + 1).excess, roundoff_in(sums_in)
+    growth, wide = product_growth(sums_in, inputs + 1, target).excess, roundoff_in(sums_in)
     shifting = unit.relative * shift + unit.absolute * math.sqrt(outputs)
-    sums = growth * ((moduli + weights) * seen + shift + shifting) + (inputs + 1) * wide.absolute * math.sqrt(outputs)
+    lost = part_products(target) * (inputs + 1) * wide.absolute * math.sqrt(outputs)
+    sums = growth * ((moduli + weights) * seen + shift + shifting) + lost
     before = spectral * entered + weights * seen + shifting + sums
     value = before + unit.relative * (spectral * size + shift + before) + unit.absolute * math.sqrt(outputs)
     assumptions = (f"rms norm of the input <= {size:.6g}", f"sums in {sums_in}, any order", "no overflow")
