@@ -3,7 +3,7 @@
 A chain is straight-line code on named values (b, C, s): the fields are values, every step makes one more, and the last
 is the result. Forward steps are ordinary differentiable functions, for the compiler and for accelerators. On a CPU the
 steps' own derivatives run in a `Workspace` that serves every slice of a field: autograd takes new memory for every
-intermediate and passes over it once more for every sum. In a portable program values are (b, C, X, Y).
+intermediate and passes over it once more for every sum. In an interpreted program values are (b, C, X, Y).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import conv2d
 
 from halfwave.models.nonlinearity import NONLINEARITIES
-from halfwave.numerics import Arithmetic, compiling, nominal, portable
+from halfwave.numerics import Arithmetic, compiling, interpreted, nominal
 
 
 class Workspace:
@@ -203,7 +203,7 @@ class Mix:
 
     def forward(self, run: Run) -> Tensor:
         x = run.values[self.source]
-        if portable():
+        if interpreted():
             return self._convolved(run, x)
         weight = run.matrices(self.weight, x.shape[0])
         if self.plus is not None:
@@ -255,7 +255,7 @@ class Gate:
 
     def forward(self, run: Run) -> Tensor:
         x = run.values[self.source]
-        if portable():  # with groups of one channel, for the same reason as in `Mix`
+        if interpreted():  # with groups of one channel, for the same reason as in `Mix`
             gate = run.parameters[self.weight]
             return run.values[self.plus] + conv2d(x, gate[:, None, None, None], groups=len(gate))
         gate = run.column(self.weight)

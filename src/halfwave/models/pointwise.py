@@ -21,6 +21,7 @@ from halfwave.numerics import (
     Gradients,
     Operands,
     compiling,
+    interpreted,
     kind_of,
     portable,
     recomputed_later,
@@ -55,10 +56,10 @@ class Pointwise:
 
 def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
     """The network in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
-    if portable():
+    if interpreted():
         return _apply_to_planes(network, fields, parameters, arith)
     if kind_of(fields[0].device) == "cpu" and not compiling():
-        small = _widest(fields, parameters) <= WHOLE_ELEMENTS
+        small = not portable() and _widest(fields, parameters) <= WHOLE_ELEMENTS  # sizes may be symbols there
         kernel = _InSlices(network, arith, whole=small)
         if small and torch.is_grad_enabled():
             return kernel.plain(*fields, *parameters)

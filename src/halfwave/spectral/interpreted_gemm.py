@@ -1,11 +1,10 @@
-"""The truncated Fourier transform of a portable program: matrix products on views, and one transposition.
+"""The truncated Fourier transform of an interpreted program: matrix products on views, and one transposition.
 
 `gemm` begins with the last axis, whose negative frequencies are not kept: the fewest products. What it leaves are many
-small products with few columns, which it shares out by views that runtimes do not have. Here the first axis comes
-first: an inner axis is (2K, 2N) x (.., 2N, rest), the last one (rows, 2N) x (2N, 2K), and between two of them nothing
-is moved. Pairs are interleaved with the modes, (K, 2), and lie outside of the points, (2, N); the spectrum is mode-major
-after one transposition of a matrix. Synthesis runs the same steps backwards with the transposes; the real part is taken
-along the first axis.
+small products with few columns, by views that runtimes do not have. Here the first axis comes first: an inner axis is
+(2K, 2N) x (.., 2N, rest), the last one (rows, 2N) x (2N, 2K), and between two of them nothing is moved. Pairs stand
+inside of the modes, (K, 2), and outside of the points, (2, N); one transposition of a matrix makes the spectrum
+mode-major. Synthesis runs the same steps backwards with the transposes, and takes the real part along the first axis.
 """
 
 from __future__ import annotations
