@@ -3,7 +3,7 @@
 A chain is straight-line code on named values (b, C, s): the fields are values, every step makes one more, and the last
 is the result. Forward steps are ordinary differentiable functions, for the compiler and for accelerators. On a CPU the
 steps' own derivatives run in a `Workspace` that serves every slice of a field: autograd takes new memory for every
-intermediate and passes over it once more for every sum.
+intermediate and passes over it once more for every sum. In an interpreted program values are (b, C, X, Y).
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import conv2d
 
 from halfwave.models.nonlinearity import NONLINEARITIES
-from halfwave.numerics import Arithmetic, compiling, nominal
+from halfwave.numerics import Arithmetic, compiling, interpreted, nominal
 
 
 class Workspace:
@@ -202,6 +203,8 @@ class Mix:
 
     def forward(self, run: Run) -> Tensor:
         x = run.values[self.source]
+        if interpreted():
+            return self._convolved(run, x)
         weight = run.matrices(self.weight, x.shape[0])
         if run.arith.format.parts > 1:
             return self._by_parts(run, run.arith.multiply(torch.bmm, weight, x))
@@ -217,6 +220,17 @@ class Mix:
         if self.plus is not None:
             return product + run.values[self.plus]
         return product if self.bias is None else product + run.column(self.bias)
+
+    def _convolved(self, run: Run, x: Tensor) -> Tensor:
+        """On (b, C, X, Y), as a convolution of one point: runtimes have their fastest products over channels for it."""
+        weight, bias = run.parameters[self.weight][:, :, None, None], self.bias
+        shift = None if bias is None else run.parameters[bias]
+        if run.arith.format.parts > 1:
+            y = run.arith.multiply(conv2d, x, weight)
+            y = y if shift is None else y + shift[:, None, None]
+        else:
+            y = conv2d(x, weight, shift)
+        return y if self.plus is None else run.values[self.plus] + y
 
     def backward(self, run: Run, grad: Tensor) -> None:
         x = run.values[self.source]
@@ -256,7 +270,11 @@ class Gate:
         return (self.source,)
 
     def forward(self, run: Run) -> Tensor:
-        gate, x = run.column(self.weight), run.values[self.source]
+        x = run.values[self.source]
+        if interpreted():  # with groups of one channel, for the same reason as in `Mix`
+            gate = run.parameters[self.weight]
+            return run.values[self.plus] + conv2d(x, gate[:, None, None, None], groups=len(gate))
+        gate = run.column(self.weight)
         return torch.addcmul(run.values[self.plus], gate, x, out=run.consumed(self.plus))
 
     def backward(self, run: Run, grad: Tensor) -> None:

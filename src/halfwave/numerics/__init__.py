@@ -34,7 +34,7 @@ from halfwave.numerics.kernel import (
     without_autocast,
 )
 from halfwave.numerics.missing_tiles import avoid_missing_tiles, tiles_are_missing
-from halfwave.numerics.portable_mode import Portable, compiling, nominal, portable, portably
+from halfwave.numerics.portable_mode import Portable, compiling, interpreted, nominal, portable, portably
 from halfwave.numerics.rounding import at_least_fp32, round_stochastically, round_to
 from halfwave.numerics.row_integers import WIDTHS, RowIntegers, pack_rows, rounding_errors
 from halfwave.numerics.split_products import kept_products, split
@@ -68,6 +68,7 @@ __all__ = [
     "free_memory_bytes",
     "get_format",
     "ieee_format",
+    "interpreted",
     "kept_products",
     "kind_of",
     "mapped_bytes",

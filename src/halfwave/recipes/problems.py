@@ -285,8 +285,8 @@ def _medium() -> None:
     )  # fmt: skip
     _declare(
         "shallow-water", "medium", "shallow water 32x64 for 15 minutes: 1% error", "SFNO",
-        {"n_modes": [24, 24], "hidden_channels": 32, "n_layers": 4}, {"resolution": 32, "hours": 0.25}, (400, 50),
-        {**periodic, "normalise": False},
+        {"n_modes": [24, 24], "hidden_channels": 32, "n_layers": 3}, {"resolution": 32, "hours": 0.25}, (400, 50),
+        {**periodic, "epochs": 30, "batch_size": 8, "learning_rate": 3e-3, "normalise": False},
     )  # fmt: skip
     _declare(
         LINE, "medium", "Darcy flow on a line of 128 points: 0.1% error", "FNO",
