@@ -224,12 +224,7 @@ class Mix:
     def _convolved(self, run: Run, x: Tensor) -> Tensor:
         """On (b, C, X, Y), as a convolution of one point: runtimes have their fastest products over channels for it."""
         weight, bias = run.parameters[self.weight][:, :, None, None], self.bias
-        shift = None if bias is None else run.parameters[bias]
-        if run.arith.format.parts > 1:
-            y = run.arith.multiply(conv2d, x, weight)
-            y = y if shift is None else y + shift[:, None, None]
-        else:
-            y = conv2d(x, weight, shift)
+        y = conv2d(x, weight, None if bias is None else run.parameters[bias])
         return y if self.plus is None else run.values[self.plus] + y
 
     def backward(self, run: Run, grad: Tensor) -> None:

@@ -24,9 +24,9 @@ def analyse(x: Tensor, plan: TransformPlan) -> Tensor:
     block, rest = plan.arith.load(x.reshape(batch * channels, plan.points)), plan.points
     for axis, size in enumerate(plan.grid[:-1]):
         matrix, rest = _inner(plan, axis), rest // size
-        block = plan.arith.multiply(torch.matmul, matrix, block.reshape(-1, matrix.shape[1], rest))
+        block = torch.matmul(matrix, block.reshape(-1, matrix.shape[1], rest))
     last = _last(plan)
-    block = plan.arith.multiply(torch.matmul, block.reshape(-1, last.shape[0]), last)
+    block = block.reshape(-1, last.shape[0]) @ last
     spectrum = plan.arith.store(block).reshape(-1, 2 * plan.kept).t()
     return spectrum.reshape(*plan.counts, 2, batch, channels)
 
@@ -36,10 +36,10 @@ def synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
     batch, channels = s.shape[-2:]
     last, rest = _last(plan), 1
     block = plan.arith.load(s.reshape(2 * plan.kept, batch * channels).t())
-    block = plan.arith.multiply(torch.matmul, block.reshape(-1, last.shape[1]), last.t())
+    block = block.reshape(-1, last.shape[1]) @ last.t()
     for axis in range(len(plan.grid) - 2, -1, -1):
         matrix, rest = _inner(plan, axis), rest * plan.grid[axis + 1]
-        block = plan.arith.multiply(torch.matmul, matrix.t(), block.reshape(-1, matrix.shape[0], rest))
+        block = torch.matmul(matrix.t(), block.reshape(-1, matrix.shape[0], rest))
     return plan.arith.store(block).reshape(batch, channels, *plan.grid)
 
 
