@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from halfwave.numerics.formats import Format, get_format
+from halfwave.numerics.portable_mode import compiling
 
 
 def round_to(x: Tensor, format: str | Format) -> Tensor:
@@ -24,7 +25,7 @@ def round_to(x: Tensor, format: str | Format) -> Tensor:
     target = get_format(format)
     if not x.is_floating_point():
         raise ValueError(f"round_to needs a floating-point tensor, got {x.dtype}")
-    return _StraightThrough.apply(x, target)
+    return (_StraightThrough if compiling() else _WithTangents).apply(x, target)
 
 
 def at_least_fp32(x: Tensor) -> Tensor:
@@ -43,9 +44,7 @@ def round_stochastically(x: Tensor, generator: torch.Generator | None = None) ->
 
 
 class _StraightThrough(torch.autograd.Function):
-    """q(x) forward, identity for every derivative."""
-
-    generate_vmap_rule = True
+    """q(x) forward, identity for its gradient."""
 
     @staticmethod
     def forward(x: Tensor, target: Format) -> Tensor:
@@ -58,6 +57,12 @@ class _StraightThrough(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return grad, None
+
+
+class _WithTangents(_StraightThrough):
+    """Identity for every derivative; torch.compile does not look into a function that has tangents."""
+
+    generate_vmap_rule = True
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
