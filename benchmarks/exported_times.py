@@ -77,7 +77,8 @@ def main() -> None:
             file, load = LOADERS[name]
             written = hw.export(model, Path(folder) / file, grid=(given.grid, given.grid))
             runs[name] = load(written.path)
-        found = measure(runs, x, given.repeats)
+        with torch.inference_mode():
+            found = measure(runs, x, given.repeats)
     for name, seconds in found.items():
         ratio = statistics.median(a / b for a, b in zip(seconds, found["eager"], strict=True))
         print(f"{name:6} {1e3 * statistics.median(seconds):8.1f} ms of the processor, {ratio:.2f} of eager")

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
@@ -38,10 +40,21 @@ def call(*command: object, cwd: Path) -> str:
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PIP_CONSTRAINT")}
     print("$", *(str(part).replace(str(ROOT), ".") for part in command), flush=True)
     words = [str(part) for part in command]
+    begin, before = time.monotonic(), _processor_seconds()
     done = subprocess.run(words, cwd=cwd, env=inherited, capture_output=True, text=True, check=False)
+    print(
+        f"  {_processor_seconds() - before:.0f} s of the processor, {time.monotonic() - begin:.0f} s by the clock",
+        flush=True,
+    )
     if done.returncode:
         raise SystemExit(f"failed with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
     return done.stdout
+
+
+def _processor_seconds() -> float:
+    """Of all commands so far, and of what they started: on a shared machine the clock says little."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def build(folder: Path) -> tuple[Path, Path]:

@@ -20,6 +20,7 @@ import importlib.util
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,8 +92,8 @@ def _silent() -> Iterator[None]:
     yield
 
 
-def passes(tests: Sequence[str], term: Term | None) -> bool:
-    """Whether the tests pass without the term (with all of them for None), in a fork; SystemExit if they cannot run."""
+def start(tests: Sequence[str], term: Term | None) -> int:
+    """A fork that runs the tests without the term (with all of them for None)."""
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
@@ -102,11 +103,28 @@ def passes(tests: Sequence[str], term: Term | None) -> bool:
                 code = _run(tests, term)
         finally:
             os._exit(code)
+    return child
+
+
+def passed(child: int, tests: Sequence[str]) -> bool:
+    """Whether the tests of a fork pass; SystemExit if they cannot run."""
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     if code not in (0, 1):
         raise SystemExit(f"{' '.join(tests)}: could not be run (pytest's exit code {code})")
     return code == 0
+
+
+def side_by_side(terms: Sequence[Term], forks: int) -> Iterator[tuple[Term, bool]]:
+    """Every term in its order, and whether its tests fail without it; so many forks at once."""
+    running: deque[tuple[Term, int]] = deque()
+    for term in terms:
+        if len(running) == forks:
+            first, child = running.popleft()
+            yield first, not passed(child, first.tests)
+        running.append((term, start(term.tests, term)))
+    for first, child in running:
+        yield first, not passed(child, first.tests)
 
 
 def _run(tests: Sequence[str], term: Term | None) -> int:
@@ -160,16 +178,16 @@ def main(arguments: Sequence[str]) -> int:
     if options.list:
         print("\n".join(f"{term.name}: {', '.join(term.tests)}" for term in terms))
         return 0
-    start = time.perf_counter()
+    begun = time.perf_counter()
     _prepare()
-    if not options.short and not passes(tuple(dict.fromkeys(test for term in terms for test in term.tests)), None):
+    every = tuple(dict.fromkeys(test for term in terms for test in term.tests))
+    if not options.short and not passed(start(every, None), every):
         raise SystemExit("a test fails with every term in place: nothing can be concluded")
     survived = 0
-    for term in terms:
-        killed = not passes(term.tests, term)
+    for term, killed in side_by_side(terms, os.cpu_count() or 1):
         survived += not killed
         print(f"{'killed  ' if killed else 'SURVIVED'}  {term.name}", flush=True)
-    print(f"{len(terms) - survived} of {len(terms)} terms missed when gone, in {time.perf_counter() - start:.0f} s")
+    print(f"{len(terms) - survived} of {len(terms)} terms missed when gone, in {time.perf_counter() - begun:.0f} s")
     return 1 if survived else 0
 
 

@@ -33,19 +33,19 @@ class Mutation:
     tests: tuple[str, ...]
 
 
-_SUMMARIES = "tests/experiments/test_precision_summaries.py"
+_SETTINGS = "tests/experiments/test_experiment_settings.py"
 _MEMORY = "tests/planner/test_paper_memory.py"
 _RECIPES = "tests/recipes/test_problems.py"
 
 MUTATIONS = (
     Mutation(
         "weak test: an experiment says nothing", "experiments/contraction.py",
-        "Verdict(", "(lambda *_, **__: Verdict(()))(", ("tests/experiments/test_smoke.py", "-k", "contraction"),
+        "Outcome.of(reduction > 0 and reduction >= least, clause)", 'Outcome.of(reduction > 0, "")',
+        ("tests/experiments/test_smoke.py", "-k", "contraction"),
     ),
     Mutation(
         "weak test: a configuration trains another seed", "experiments/tanh_ablation.py",
-        'Training(recipe, "full", seed, changes[name])', 'Training(recipe, "full", 0, changes[name])',
-        (_SUMMARIES, "-k", "configurations"),
+        '"full", seed, CHANGES[name])', '"full", 0, CHANGES[name])', (_SETTINGS, "-k", "tanh"),
     ),
     Mutation(
         "weak test: memory tables of another shape", "planner/paper_memory.py",
@@ -67,8 +67,7 @@ MUTATIONS = (
     ),
     Mutation(
         "weak test: experiments disagree on a setting", "experiments/block_precision.py",
-        'Training(problem("darcy", scale), setting', 'Training(problem("darcy", "small"), setting',
-        (_RECIPES, "-k", "every_experiment"),
+        'recipe = problem("darcy", scale)', 'recipe = problem("darcy", "small")', (_RECIPES, "-k", "every_experiment"),
     ),
 )  # fmt: skip
 

@@ -99,12 +99,12 @@ def unseen(n: int) -> dict[str, np.ndarray]:
     }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("varied"))
     parser.add_argument("--train", type=int, default=1600, help="media to train on")
     parser.add_argument("--epochs", type=int, default=20)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     law = VariedDarcy()
     data = generate(law, given.out / "darcy-varied.h5", n_train=given.train, n_test=64)
     run = hw.train(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from halfwave.certificates import auto_precision, certify, compress
     from halfwave.errors import InputError
     from halfwave.export import export
-    from halfwave.gated import train
+    from halfwave.gate import train
     from halfwave.measure import keep_freed_blocks
     from halfwave.models import FNO, GINO, SFNO, TFNO, UNet, set_precision
     from halfwave.optimizers import AdamW
@@ -78,7 +78,7 @@ _LATER = {
     "set_precision": "halfwave.models",
     "spectral": "halfwave.spectral",
     "theory": "halfwave.theory",
-    "train": "halfwave.gated",
+    "train": "halfwave.gate",
     "training": "halfwave.training",
 }
 

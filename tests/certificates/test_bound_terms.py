@@ -89,6 +89,23 @@ def test_pipeline_of_native_products(name):
     assert not pipeline.flush_to_zero
 
 
+@pytest.mark.parametrize("name", ["bf16x2", "bf16x3"])
+def test_pipeline_of_products_by_parts(name):
+    """What lies between two products is split for the second; bf16 instructions flush, those of fp32 do not."""
+    conv = conv_of(name)
+    with cpu_multiplies("bf16"):
+        pipeline = pipeline_of(conv, (8,), CPU)
+    assert pipeline.cast_every_step
+    assert pipeline.flush_to_zero
+    assert pipeline.sums.flushes
+    with cpu_multiplies():
+        pipeline = pipeline_of(conv, (8,), CPU)
+    assert pipeline.cast_every_step
+    assert not pipeline.flush_to_zero
+    assert not pipeline.sums.flushes
+    assert pipeline.forward == name
+
+
 def test_sums_of_the_device():
     """On a CPU they are known; on CUDA torch may round them on the way, and the bound is an estimate that says so."""
     conv = conv_of("fp16")

@@ -100,7 +100,7 @@ def test_native_products_round_more_often_and_stay_below(trained, data, dtype):
     _check(certificate)
 
 
-@pytest.mark.parametrize("policy", ["amp", "half", "full", "HFF", "FHH", "fp8_e5m2", "tf32"])
+@pytest.mark.parametrize("policy", ["amp", "half", "full", "HFF", "FHH", "fp8_e5m2", "tf32", "bf16x2", "bf16x3"])
 def test_every_kind_of_policy(trained, data, policy):
     if policy in ("amp", "half", "full"):
         chosen = Policy.named(policy, dtype="fp16")
@@ -148,7 +148,7 @@ def _random_case(rng):
         for parameter in model.lifting.fcs[1].parameters():
             parameter *= 10 ** rng.uniform(-4, 1)
     x = torch.randn(2, 1, *map(int, rng.integers(4, 13, dim))) * 10 ** rng.uniform(-3, 1)
-    formats = map(str, rng.choice(["fp16", "bf16", "fp32", "tf32", "fp8_e5m2"], 5))
+    formats = map(str, rng.choice(["fp16", "bf16", "fp32", "tf32", "fp8_e5m2", "bf16x2"], 5))
     return model, x, Policy(*formats, str(rng.choice(["none", "tanh", "hard-clip", "divide-10"])))
 
 

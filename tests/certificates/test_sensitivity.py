@@ -93,7 +93,7 @@ def test_gino_and_its_arguments_one_by_one() -> None:
         assert 0.4 < ratio < 2.5
 
 
-@pytest.mark.parametrize("name", ["bf16", "fp16", "fp8_e4m3", "tf32"])
+@pytest.mark.parametrize("name", ["bf16", "fp16", "fp8_e4m3", "tf32", "bf16x2"])
 def test_variances_are_those_of_rounding(name: str) -> None:
     format = get_format(name)
     mantissas = 1 + torch.rand(20000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

@@ -140,9 +140,9 @@ def test_certificate_of_a_run_is_that_of_python(command, trained, dataset, dtype
     assert code == 0
     values = json.loads(out)
     with h5py.File(dataset) as file:
-        x = hw.data.open_dataset(dataset).test[:2][0]
+        x, y = hw.data.open_dataset(dataset).test[:2]
         assert np.array_equal(x.numpy(), file["test/x"][:2])
-    expected = hw.certify(hw.load(trained / "model.safetensors"), x, Policy.named("mixed", dtype=dtype))
+    expected = hw.certify(hw.load(trained / "model.safetensors"), x, Policy.named("mixed", dtype=dtype), targets=y)
     assert values["measured_error"] == expected.measured_error.tolist()
     assert values["predicted_error"] == expected.predicted_error.tolist()
     assert values["verdict"] == expected.verdict
@@ -158,6 +158,7 @@ def test_certificate_in_words_on_25_lines(command, trained):
     assert "Verdict: half (" in out
     assert "50 of 100 new inputs stay below" in out
     assert "The error against the truth is" in out
+    assert "the test error:" in out[out.index("Verdict:") :]
     assert len(out.splitlines()) <= 25
     assert max(len(line) for line in out.splitlines()[1:]) <= 80
     assert (trained / "certificate.png").read_bytes().startswith(b"\x89PNG")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from halfwave.planner import largest_batch, plan_memory
+from halfwave.planner import DEVICES, NETWORKS, largest_batch, plan_memory
 from halfwave.planner.workload import recipe_workload
 
 SMALL = ("n_layers=1", "hidden_channels=8", "n_modes=[8,8]")
@@ -58,8 +58,18 @@ def test_a_mesh_has_bytes_time_and_sources(command):
 
 
 def test_figures_that_nobody_checked_say_so(command):
-    _, out, _ = command(*ASKED, "--json", "--device", "l4")
-    assert "unverified" in json.loads(out)["clock"]
+    for name, said in (("xeon-8380", "; unverified"), ("rtx-3090", "unverified: half precision")):
+        _, out, _ = command(*ASKED, "--json", "--device", name)
+        assert said in json.loads(out)["clock"]
+
+
+def test_every_figure_has_a_source_or_is_marked():
+    """Of each device and each network: found again at a named place, or said to be found nowhere."""
+    for sourced in (*DEVICES.values(), *NETWORKS.values()):
+        assert sourced.source
+        assert "." in sourced.checked or "; unverified" in sourced.sourced
+        assert sourced.unverified in sourced.sourced
+        assert sourced.checked or not sourced.unverified
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from halfwave.experiments import (
     train_in_half,
     unet,
 )
-from halfwave.experiments.learning_curves import METHODS as CURVES
+from halfwave.experiments.error_curves import METHODS as CURVES
 from halfwave.measure import PEER, PROFILE_PARTS
 from halfwave.recipes import LINE, PROBLEMS
 

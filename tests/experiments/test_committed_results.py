@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from contradictions import contradictions
 from tiny_experiment import Tiny
 
-from halfwave.experiments.consistency import contradictions
 from halfwave.experiments.experiment import SCALES
 from halfwave.experiments.registry import NAMES, get_experiment
 from halfwave.experiments.results import read_results

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from halfwave.experiments import contraction, learning_curves, preactivation_spectrum
+from halfwave.experiments import contraction, error_curves, preactivation_spectrum
 from halfwave.experiments.budgets import epochs_of, in_measured_time, navier_stokes
 from halfwave.experiments.cp_contraction import Block, CPContraction
 from halfwave.experiments.experiment import scalars
@@ -86,8 +86,8 @@ def test_a_curve_that_stopped_has_a_last_row_without_errors():
             names = ("l2", "h1", "l2_full", "h1_full", "rounding")
             return {**dict.fromkeys(names), "mean_l2": 1.0, "linear_l2": 0.5}
 
-    curve = learning_curves.curves(("car",), "smoke")[0]
-    rows = learning_curves.measure_curve(curve, Lab())
+    curve = error_curves.curves(("car",), "smoke")[0]
+    rows = error_curves.measure_curve(curve, Lab())
     assert [(r["epoch"], r["l2"], r["last"]) for r in rows] == [(1, 0.5, False), (2, None, True)]
 
 

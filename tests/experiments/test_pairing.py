@@ -100,7 +100,7 @@ def test_the_digest_reaches_what_measuring_runs_and_not_what_shows_it():
     modules = {module for module, _ in found}
     assert {"halfwave.training.engine", "halfwave.spectral.gemm", "halfwave.data.darcy"} <= modules
     assert not any(module.startswith("halfwave.report") for module in modules)
-    names = {name for module, name in found if module == "halfwave.experiments.learning_curves"}
+    names = {name for module, name in found if module == "halfwave.experiments.error_curves"}
     assert "measure_curve" in names
     assert "exhibit_curves" not in names
     assert get_experiment("synthetic-spectrum").code != experiment.code

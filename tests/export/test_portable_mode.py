@@ -26,9 +26,10 @@ def test_a_portable_model_is_the_same_function(form, precision, hardware):
     model, grid = build(form, precision=MIXED.get(precision, precision))
     x = torch.randn(3, 1, *grid)
     expected = _ask(model, x)
-    assert relative(_ask(model, x, Portable()), expected) <= LIMITS[precision]
-    if form != "sphere":
-        assert relative(_ask(model, x, Portable(free_grid=True)), expected) <= LIMITS[precision]
+    for interpreted in (False, True):
+        assert relative(_ask(model, x, Portable(False, interpreted)), expected) <= LIMITS[precision]
+        if form != "sphere":
+            assert relative(_ask(model, x, Portable(True, interpreted)), expected) <= LIMITS[precision]
     assert torch.equal(_ask(model, x), expected)
 
 
@@ -80,7 +81,8 @@ def test_every_nonlinearity(name):
     torch.manual_seed(0)
     model = hw.FNO((6,), 1, 1, 8, n_layers=2, non_linearity=name).eval()
     x = torch.randn(2, 1, 16)
-    assert relative(_ask(model, x, Portable()), _ask(model, x)) <= 2e-6
+    for mode in (Portable(), Portable(interpreted=True)):
+        assert relative(_ask(model, x, mode), _ask(model, x)) <= 2e-6
 
 
 def test_adaptive_norms_and_other_forms():
@@ -96,4 +98,5 @@ def test_adaptive_norms_and_other_forms():
         if "norm" in options:
             model.set_ada_in_embeddings(torch.randn(3))
         x = torch.randn(2, 1, *grid)
-        assert relative(_ask(model, x, Portable()), _ask(model, x)) <= 2e-6
+        for mode in (Portable(), Portable(interpreted=True)):
+            assert relative(_ask(model, x, mode), _ask(model, x)) <= 2e-6

@@ -9,7 +9,7 @@ from halfwave.measure.ranges import is_spectral, watch_stages
 from halfwave.models import MODELS, build_model
 from halfwave.precision import NAMES, ROLES, Policy
 
-DTYPES = ("bf16", "fp16", "tf32", "fp8_e4m3", "fp8_e5m2")
+DTYPES = ("bf16", "fp16", "tf32", "fp8_e4m3", "fp8_e5m2", "bf16x2", "bf16x3")
 BLOCKS = ("FFH", "FHF", "FHH", "HFF", "HFH", "HHF")
 POLICIES = [
     Policy.named("full"),

@@ -105,6 +105,16 @@ def test_gradient_passes_straight_through():
     assert x.grad.tolist() == [2.0, 3.0, 4.0]
 
 
+@pytest.mark.parametrize("name", ["tf32", "fp8_e4m3", "bf16x2", "bf16x3"])
+def test_rounding_is_compiled_without_a_break(name):
+    """Formats that exist only as rounding: the same numbers, and the same gradient, in one graph."""
+    x = torch.randn(64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    found = torch.compile(lambda x: round_to(x, name) * 3, fullgraph=True, backend="aot_eager")(x)
+    assert torch.equal(found, round_to(x, name) * 3)
+    found.sum().backward()
+    assert torch.equal(x.grad, torch.full_like(x, 3.0))
+
+
 def test_bad_names_and_integers_raise():
     with pytest.raises(ValueError, match=r"unknown format 'fp12': expected one of .*bf16"):
         get_format("fp12")

@@ -11,6 +11,7 @@ from neuralop.training import AdamW as PeerAdamW
 import halfwave as hw
 from halfwave.measure import measure_step, training_step
 from halfwave.numerics import round_stochastically
+from halfwave.optimizers import OPTIMIZERS, build_optimizer
 from halfwave.optimizers.adamw import _operands
 from halfwave.optimizers.log_code import POSITIVE, SIGNED
 from halfwave.optimizers.moments import moment_of, new_moments
@@ -128,6 +129,59 @@ def test_bytes_of_the_state(state, most):
         training_step(own, loss, optimizer, batch(size=16))
         taken[name] = measure_step(own, loss, optimizer, batch(size=16)).optimizer_bytes
     assert taken["ours"] <= most * taken["torch"]
+
+
+@pytest.mark.parametrize("way", [{}, {"foreach": True}])
+def test_a_scale_lengthens_the_steps_of_complex_numbers_alone(way):
+    """And neither their decay nor their moments: with scale s and the same gradient the step is s times as long."""
+    torch.manual_seed(0)
+    model = MODELS["FNO"]().double()
+    (x, y), moved = batch(), {}
+    loss(model(x.double()), y.double()).backward()
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    for scale in (1.0, 2.0):
+        own = copy.deepcopy(model)
+        for p, given in zip(own.parameters(), model.parameters(), strict=True):
+            p.grad = given.grad
+        hw.AdamW(own, weight_decay=0.5, pair_scale=scale, **way).step()
+        moved[scale] = {name: p.detach() / (1 - 5e-4) - before[name] for name, p in own.named_parameters()}
+    for name, p in model.named_parameters():
+        expected = (2 if holds_pairs(p) else 1) * moved[1.0][name]
+        torch.testing.assert_close(moved[2.0][name], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_rate_means_steps_of_one_length_under_every_name(name):
+    """The first step: real numbers move by the rate, both parts of a complex one together by sqrt(2) times it.
+
+    Gradients are multiplied so that no ε matters; a part without a gradient, as that of a mean, does not move.
+    """
+    torch.manual_seed(0)
+    model = MODELS["FNO"]()
+    before = {key: p.detach().clone() for key, p in model.named_parameters()}
+    x, y = batch()
+    (1e6 * loss(model(x), y)).backward()
+    build_optimizer(name, model, lr=0.25, weight_decay=0.0).step()
+    for key, p in model.named_parameters():
+        step = p.detach() - before[key]
+        length, expected = (step.norm(dim=-2), 0.25 * 2**0.5) if holds_pairs(p) else (step.abs(), 0.25)
+        assert float(length.median()) == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_state_from_before_the_scale_goes_on_as_it_was():
+    torch.manual_seed(0)
+    model = MODELS["FNO"]()
+    optimizer = hw.AdamW(model)
+    train(model, optimizer, 2)
+    old = copy.deepcopy(optimizer.state_dict())
+    for group in old["param_groups"]:
+        del group["pair_scale"]
+    copied = copy.deepcopy(model)
+    again = hw.AdamW(copied, pair_scale=2.0)
+    again.load_state_dict(old)
+    for own, one in ((model, optimizer), (copied, again)):
+        train(own, one, 2, start=2)
+    assert torch.equal(weights(model), weights(copied))
 
 
 def test_marks_survive_copies_and_conversions():
@@ -255,6 +309,7 @@ def test_stochastic_rounding_has_the_right_mean_and_neighbours():
     [
         ({"state": "fp8"}, "unknown state 'fp8'"),
         ({"lr": -1.0}, "lr must be at least 0"),
+        ({"pair_scale": -1.0}, "pair_scale must be at least 0"),
         ({"betas": (0.9, 1.0)}, "betas must be two numbers"),
         ({"foreach": True, "fused": True}, "expected one of them"),
     ],

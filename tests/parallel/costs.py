@@ -7,7 +7,7 @@ from torch.distributed.device_mesh import init_device_mesh
 import halfwave as hw
 from halfwave.measure import measure_step, training_step
 from halfwave.models import pointwise
-from halfwave.parallel import GridLayout, count_wire, gradient_bytes, plan_traffic, point_bytes, split_sizes
+from halfwave.parallel import GridLayout, count_wire, gradient_bytes, plan_traffic, split_sizes
 from halfwave.parallel.traffic import transposed_bytes
 from halfwave.planner import plan_mesh
 
@@ -24,6 +24,17 @@ def measured(model, x, y):
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     training_step(model, dot, optimizer, (x, y))
     return measure_step(model, dot, optimizer, (x, y))
+
+
+def point_bytes(queries, numbers, itemsize, ranks):
+    """What a process sends in a training step for the output kernel of a GINO: shares of sums, and gradients back.
+
+    With Q query points, of which q are its own, and `numbers` = functions x channels at each,
+
+        itemsize · numbers · [ (Q - q) + (P - 1) q ].
+    """
+    own = split_sizes(queries, ranks.size)[ranks.rank]
+    return itemsize * numbers * ((queries - own) + (ranks.size - 1) * own)
 
 
 def peak_bytes():

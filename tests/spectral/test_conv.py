@@ -77,7 +77,16 @@ def test_gradcheck_in_float64(grid, modes, backend):
 
 @pytest.mark.parametrize("backend", ["gemm", "fft"])
 @pytest.mark.parametrize(
-    ("name", "tolerance"), [("bf16", 0.02), ("fp16", 0.0025), ("tf32", 0.0025), ("fp8_e4m3", 0.4), ("fp8_e5m2", 0.6)]
+    ("name", "tolerance"),
+    [
+        ("bf16", 0.02),
+        ("fp16", 0.0025),
+        ("tf32", 0.0025),
+        ("fp8_e4m3", 0.4),
+        ("fp8_e5m2", 0.6),
+        ("bf16x2", 4e-5),
+        ("bf16x3", 1e-6),
+    ],
 )
 def test_half_formats_are_near_full(name, tolerance, backend):
     """A few unit roundoffs: the tolerance is about five of them."""

@@ -160,7 +160,10 @@ def _contraction_peak(conv, x_hat, name):
     return live.peak()
 
 
-@pytest.mark.parametrize(("name", "tolerance"), [("bf16", 0.03), ("fp16", 0.004), ("tf32", 0.004), ("fp8_e5m2", 0.8)])
+@pytest.mark.parametrize(
+    ("name", "tolerance"),
+    [("bf16", 0.03), ("fp16", 0.004), ("tf32", 0.004), ("fp8_e5m2", 0.8), ("bf16x2", 6e-5), ("bf16x3", 2e-6)],
+)
 @pytest.mark.parametrize("implementation", ["factorized", "reconstructed"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_half_formats_are_near_full(kind, implementation, name, tolerance):

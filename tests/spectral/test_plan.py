@@ -71,7 +71,9 @@ def test_slices_are_many_and_gradcheck_passes():
     assert torch.autograd.gradcheck(lambda *t: execute(plan, t, _arith("fp64")), tensors, fast_mode=True)
 
 
-@pytest.mark.parametrize(("data", "weights"), [("bf16", "bf16"), ("fp16", "fp16"), ("fp32", "fp16"), ("tf32", "tf32")])
+@pytest.mark.parametrize(
+    ("data", "weights"), [("bf16", "bf16"), ("fp16", "fp16"), ("fp32", "fp16"), ("tf32", "tf32"), ("bf16x2", "bf16x2")]
+)
 @pytest.mark.parametrize("mode", ["A", "B", "C"])
 def test_both_in_half_and_weights_only(mode, data, weights):
     """A few roundings of the format, and the result in the storage of the data's."""

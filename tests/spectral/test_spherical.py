@@ -182,7 +182,10 @@ def test_bias_is_a_constant_field():
     torch.testing.assert_close(y, conv.bias.view(1, 2, 1, 1).expand(3, 2, 12, 24))
 
 
-@pytest.mark.parametrize(("name", "tolerance"), [("bf16", 0.02), ("fp16", 0.0025), ("tf32", 0.0025), ("fp8_e4m3", 0.4)])
+@pytest.mark.parametrize(
+    ("name", "tolerance"),
+    [("bf16", 0.02), ("fp16", 0.0025), ("tf32", 0.0025), ("fp8_e4m3", 0.4), ("bf16x2", 4e-5), ("bf16x3", 1e-6)],
+)
 def test_half_formats_are_near_full(name, tolerance):
     """A few unit roundoffs: the tolerance is about five of them, as for the Fourier transform."""
     torch.manual_seed(0)

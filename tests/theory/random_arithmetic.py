@@ -84,7 +84,7 @@ def _sizes_in(rng: np.random.Generator, name: str, points: int) -> tuple[float, 
 
 def check_half_fft(rng: np.random.Generator, tally: Tally, count: int) -> None:
     """All coefficients of `count` fields by the emulated FFT."""
-    name = str(rng.choice(["fp16", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "tf32", "fp32"]))
+    name = str(rng.choice(["fp16", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "tf32", "fp32", "bf16x2", "bf16x3"]))
     d = int(rng.integers(1, 4))
     sides = tuple(2 ** int(k) for k in rng.integers(0, {1: 9, 2: 5, 3: 4}[d], size=d))
     points = math.prod(sides)

@@ -251,4 +251,5 @@ def test_networks_refuse_nonsense_and_carry_estimates():
 def test_every_format_has_a_block_bound():
     values = {name: float(bound_block(name, **SIZES)) for name in FORMATS}
     assert all(math.isfinite(value) for value in values.values())
+    assert values["fp32"] < values["bf16x3"] < 1.1 * values["fp32"] < values["bf16x2"] < values["tf32"] / 4
     assert values["fp64"] < 1e-11 < values["fp32"] < values["tf32"] < values["bf16"] < values["fp8_e5m2"]

@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from adversary import reaches
 from emulated_block import emulated_block, exact_block, frequencies, rms, weight_norms
 
-from halfwave.numerics import FORMATS
-from halfwave.theory import Pipeline, bound_block
+from halfwave.numerics import FORMATS, split
+from halfwave.theory import Pipeline, bound_block, bound_precision
 from halfwave.theory.block_range import contraction_peaks, forward_peaks, input_peak, inverse_peak
 from halfwave.theory.pipeline import ErrorState
 
@@ -47,6 +48,23 @@ def test_the_contraction_of_equal_channels():
     more = ErrorState(after.norm + 100.0, 0.0, None)
     found = peaks_of(contraction_peaks(Pipeline(), ra, 32, state, more))["contraction"]
     reaches(after.norm + 100.0, found.value, found.value)
+
+
+@pytest.mark.parametrize("name", ["bf16x2", "bf16x3"])
+def test_products_of_parts_reach_further_than_their_sum(name):
+    """The first parts of numbers just above half a spacing are larger by 2^-8 each: so are partial sums of them."""
+    tie = 1 + 2.0**-8 + 2.0**-16
+    first = float(split(torch.tensor([tie]), 2)[0]) ** 2
+    assert first > tie**2 * (1 + 2.0**-8)
+    state = ErrorState(tie, 0.0, None)
+    pipeline = Pipeline.uniform(name)
+    found = peaks_of(contraction_peaks(pipeline, tie, 2, state, state))["sums of the contraction"]
+    assert first <= found.value <= 1.02 * tie**2
+    matrices = peaks_of(forward_peaks(pipeline, (1,), tie, tie))["forward transform"]
+    assert tie * (1 + 2.0**-7) <= matrices.value <= 1.02 * tie
+    # The sum of two ends above what fp32 holds, but not its exact value.
+    assert float(bound_precision(name, 2, sup=1.69e38, algorithm="gemm")) == math.inf
+    assert math.isfinite(float(bound_precision("fp32", 2, sup=1.69e38, algorithm="gemm")))
 
 
 @pytest.mark.parametrize("transform", ["gemm", "cast", "fft"])

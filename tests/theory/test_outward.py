@@ -65,6 +65,19 @@ class Unit:
         return mpmath.hypot(self.u, (ROOT2 if both else 1) * self.eta / mpf(scale))
 
 
+PRODUCTS = {1: 1, 2: 3, 3: 6}
+LEFT_OUT = {1: mpf(0), 2: mpf(2) ** -16, 3: mpf(2) ** -24 + mpf(2) ** -34}
+
+
+def product_growth(name, sums, additions):
+    """1 + k u or (1 + u)^k; by parts twice, moduli (1 + 2^-7)^2 as large, and what is left out."""
+    parts, unit = FORMATS[name].parts, mpf(sums.unit)
+    counts = additions, PRODUCTS[parts] - 1
+    first, second = (1 + count * unit if sums.nearest else (1 + unit) ** count for count in counts)
+    excess = first * second - 1
+    return 1 + LEFT_OUT[parts] + excess * ((1 + mpf(2) ** -7) ** 2 if parts > 1 else 1)
+
+
 def stages(sides):
     return [side.bit_length() - 1 for side in sides]
 
@@ -90,7 +103,7 @@ def test_rounded_inputs_and_products(name, sup):
     outward(bound_precision(name, 64, sup=sup, scale=0.25), mpf(sup) * (a - 1) + 4 * b)
     # Products, sums to nearest in fp64 (wider than twice every other format, so exact) and the output cast.
     options = {"algorithm": "gemm", "accumulate": "fp64", "products_rounded": True, "output_cast": True}
-    growth = 1 + 63 * mpf(2) ** -53
+    growth = product_growth(name, Accumulation.to_nearest(FORMATS["fp64"]), 63)
     a, b = a * (1 + unit.u) * growth, (b * (1 + unit.u) + ROOT2 * unit.eta) * growth
     a, b = a * (1 + unit.u), b * (1 + unit.u) + ROOT2 * unit.eta
     outward(bound_precision(name, 64, sup=sup, **options), mpf(sup) * (a - 1) + b)
@@ -108,6 +121,22 @@ def test_sums_of_inexact_products(sums, sup):
     a, b = a * (1 + product), b * (1 + product) + ROOT2 * lost
     growth = 1 + 63 * mpf(2) ** -24 if nearest else (1 + mpf(2) ** -22) ** 63
     found = bound_precision("fp32", 64, sup=sup, algorithm="gemm", accumulate=sums)
+    outward(found, mpf(sup) * (a * growth - 1) + b * growth)
+
+
+@pytest.mark.parametrize("name", ["bf16x2", "bf16x3"])
+@pytest.mark.parametrize("unit_of_sums", [2.0**-24, 2.0**-22])
+@pytest.mark.parametrize("sup", [1.0, 1e-30, 1e-40])
+def test_products_by_parts(name, unit_of_sums, sup):
+    """Each of them may underflow in the accumulator; there are three or six sums, which are added up."""
+    nearest = unit_of_sums == 2.0**-24
+    sums = Accumulation(FORMATS["fp32"], unit_of_sums, nearest)
+    unit, wide = Unit(name), Unit("fp32")
+    product, lost = (wide.u, wide.eta) if nearest else (mpf(unit_of_sums), 2 * wide.eta)
+    a, b = (1 + unit.u) * (1 + unit.mu()), unit.eta * (1 + unit.mu())
+    a, b = a * (1 + product), b * (1 + product) + PRODUCTS[FORMATS[name].parts] * ROOT2 * lost
+    growth = product_growth(name, sums, 63)
+    found = bound_precision(name, 64, sup=sup, algorithm="gemm", accumulate=sums)
     outward(found, mpf(sup) * (a * growth - 1) + b * growth)
 
 
@@ -299,8 +328,7 @@ class Block:
         return unit
 
     def growth(self, name, terms):
-        sums = self.p.accumulator(FORMATS[name])
-        return 1 + terms * mpf(sums.unit) if sums.nearest else (1 + mpf(sums.unit)) ** terms
+        return product_growth(name, self.p.accumulator(FORMATS[name]), terms)
 
     def through(self, alpha, relative, absolute):
         self.error = alpha * self.error + relative * (self.norm + self.error) + absolute
@@ -326,7 +354,7 @@ class Block:
         self.through(
             1,
             delta + (1 if last else ROOT2) * excess * entry * mpmath.sqrt(kept),
-            terms * wide.eta * mpmath.sqrt(entries),
+            terms * PRODUCTS[FORMATS[name].parts] * wide.eta * mpmath.sqrt(entries),
         )
 
     def settle(self, name, entries, end):
@@ -376,7 +404,7 @@ class Block:
             relative, eta = (1 + relative) * (1 + unit.u) - 1, eta * (1 + unit.u) + unit.eta
         weights = relative * ra + ROOT2 * eta * mpmath.sqrt(c * o)
         sums = ROOT2 * (self.growth(name, 2 * c) - 1) * (ra + weights)
-        lost = ROOT2 * 2 * c * wide.eta * mpmath.sqrt(self.kept * o)
+        lost = ROOT2 * 2 * c * PRODUCTS[FORMATS[name].parts] * wide.eta * mpmath.sqrt(self.kept * o)
         local = weights + sums
         if self.p.cast_every_step:
             local += ROOT2 * unit.u * (r2 + weights + sums)
@@ -421,6 +449,9 @@ PIPELINES = [
     # Weights of a format that the contraction's does not hold, and stages after which the next is wider.
     Pipeline("fp32", "bf16", "fp32", "fp16"),
     Pipeline("fp16", "fp32", "fp32", "fp32", "cast"),
+    Pipeline.uniform("bf16x2"),
+    Pipeline(*["bf16x3"] * 4, flush_to_zero=True),
+    Pipeline("bf16x2", "bf16x3", "fp32", "bf16x2", accumulate=CUT),
     Pipeline.uniform("fp64"),
     Pipeline.uniform("fp16", "cast"),
     Pipeline.uniform("fp32", "cast"),
@@ -432,7 +463,7 @@ PIPELINES = [
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=str)
-@pytest.mark.parametrize("norm", [1.0, 1e-8])
+@pytest.mark.parametrize("norm", [1.0, 1e-8, 1e-38])
 @pytest.mark.parametrize("bias", [0.0, 0.3])
 def test_spectral_convolutions(pipeline, norm, bias):
     grid, modes = (16, 32), (6, 9)
@@ -450,21 +481,22 @@ def test_library_ffts_of_any_side():
     assert 0 <= mpf(found.value) - formula <= mpf(2) ** -52 * 10
 
 
-@pytest.mark.parametrize("name", ["fp16", "bf16", "fp32", "fp64"])
+@pytest.mark.parametrize("name", ["fp16", "bf16", "fp32", "fp64", "bf16x2", "bf16x3"])
 @pytest.mark.parametrize("sums", ["fp32", CUT])
-def test_pointwise_layers_and_roundings(name, sums):
+@pytest.mark.parametrize("size", [1e-6, 1e-39])
+def test_pointwise_layers_and_roundings(name, sums, size):
     unit, wide = Unit(name), Unit("fp32")
-    c, o, w2, wa, norm, bias = 7, 5, mpf(1.5), mpf(2.5), mpf(1e-6), mpf(2e-6)
-    outward(bound_rounding(name, norm=1e-6, channels=5), unit.u * norm + unit.eta * mpmath.sqrt(o))
+    c, o, w2, wa, norm, bias = 7, 5, mpf(1.5), mpf(2.5), mpf(size), mpf(2 * size)
+    outward(bound_rounding(name, norm=size, channels=5), unit.u * norm + unit.eta * mpmath.sqrt(o))
     entered = unit.u * norm + unit.eta * mpmath.sqrt(c)
     weights = unit.u * wa + unit.eta * mpmath.sqrt(c * o)
     shift = unit.u * bias + unit.eta * mpmath.sqrt(o)
-    excess = (c + 1) * mpf(2) ** -24 if sums == "fp32" else (1 + mpf(2) ** -22) ** (c + 1) - 1
-    lost = (c + 1) * (1 if sums == "fp32" else 2) * wide.eta * mpmath.sqrt(o)
+    excess = product_growth(name, Accumulation.to_nearest(FORMATS["fp32"]) if sums == "fp32" else sums, c + 1) - 1
+    lost = PRODUCTS[FORMATS[name].parts] * (c + 1) * (1 if sums == "fp32" else 2) * wide.eta * mpmath.sqrt(o)
     before = w2 * entered + weights * (norm + entered) + shift
     before += excess * ((wa + weights) * (norm + entered) + bias + shift) + lost
     formula = before + unit.u * (w2 * norm + bias + before) + unit.eta * mpmath.sqrt(o)
-    sizes = {"in_channels": c, "out_channels": o, "w2": 1.5, "wa": 2.5, "norm": 1e-6, "bias": 2e-6}
+    sizes = {"in_channels": c, "out_channels": o, "w2": 1.5, "wa": 2.5, "norm": size, "bias": 2 * size}
     outward(bound_pointwise(name, **sizes, accumulate=sums), formula)
 
 

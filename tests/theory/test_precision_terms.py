@@ -7,7 +7,7 @@ import pytest
 import torch
 from adversary import reaches, worst_fft, worst_sum
 
-from halfwave.numerics import FORMATS, Accumulation, round_to
+from halfwave.numerics import FORMATS, Accumulation, kept_products, round_to
 from halfwave.theory import Algorithm, PrecisionSystem, bound_precision, bound_precision_system, precision_error
 from halfwave.theory.measured import modes_on_grid, read_lattice
 from halfwave.theory.overflow import fft_growth, fft_losses, fft_peak
@@ -71,6 +71,33 @@ def test_underflow_of_products():
     observed = float(precision_error(v, 1, 64, "fp16", Algorithm("gemm", **options)))
     bound = bound_precision("fp16", 64, sup=np.abs(v).max(), mean=np.abs(v).mean(), algorithm="gemm", **options)
     reaches(observed, math.sqrt(2) * FP16.absolute, bound)
+
+
+def test_products_that_parts_leave_out():
+    """A value and a mode whose second parts are as large as they can be: 2^-8 of each, and their product is missing."""
+    value = 1 + 2.0**-8 - 2.0**-16
+    phi = modes_on_grid(read_lattice(1, 4096))
+    place = int(np.abs(phi - rounded(phi, "bf16")).argmax())
+    v = pulse(4096, place, value)
+    algorithm = Algorithm("gemm", accumulate="fp64")
+    observed = float(precision_error(v, 1, 4096, "bf16x2", algorithm))
+    bound = bound_precision("bf16x2", 4096, sup=value, mean=v.mean(), algorithm="gemm", accumulate="fp64")
+    reaches(observed, 2.0**-16 * value / 4096, bound)
+    # Multiplied as a whole they are off by the rounding of the mode alone.
+    assert observed > 1.5 * float(precision_error(v, 1, 4096, "bf16x2"))
+
+
+def test_underflow_of_products_of_parts():
+    """Three products of parts, each half the smallest number of fp32: all are lost, where a whole one would not be."""
+    unit = 2.0**-75
+    a = torch.tensor([unit * (1 + 2.0**-8 - 2.0**-16)], dtype=torch.float64)
+    kept = [float(x * y) for x, y in kept_products(a, a, 2)]
+    lost = sum(abs(product - float(np.float32(product))) for product in kept)
+    eta = roundoff_of(FORMATS["fp32"]).absolute
+    options = {"algorithm": "gemm", "sup": 0.0}
+    found = float(bound_precision("bf16x2", 1, **options)) - float(bound_precision("bf16x2", 1, sup=0.0))
+    assert lost <= 3 * eta <= found
+    assert found > 4.2 * eta
 
 
 def test_rounding_of_products_in_the_accumulator():

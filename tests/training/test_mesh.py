@@ -19,8 +19,7 @@ from train_many import train_many
 
 from forked import run_forked
 from halfwave.data import open_dataset
-from halfwave.data.arrays import ArrayPair, ChannelsFirst, Joined, Rows, Stacked, WithChannel
-from halfwave.data.pieces import PieceSource
+from halfwave.data.arrays import ArrayPair, ChannelsFirst, Joined, PieceSource, Rows, Stacked, WithChannel
 from halfwave.data.resampling import Resampled
 from halfwave.domains import Box
 from halfwave.errors import InputError

@@ -1,10 +1,11 @@
 """Is it safe: errors of a precision policy measured beside their bounds, and the cheapest policy within a tolerance."""
 
 from halfwave.certificates.automatic import auto_precision
-from halfwave.certificates.certificate import Certificate, TestErrors
+from halfwave.certificates.certificate import Certificate
 from halfwave.certificates.certifying import certify
 from halfwave.certificates.compressing import compress
 from halfwave.certificates.convolution_certificate import ConvolutionCertificate
+from halfwave.certificates.error_change import TestErrors
 from halfwave.certificates.finite_sample import (
     ConformalBound,
     Interval,

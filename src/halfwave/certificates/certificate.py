@@ -17,30 +17,24 @@ from typing import Any
 from torch import Tensor
 
 from halfwave.certificates.convolution_certificate import ConvolutionCertificate
-from halfwave.certificates.finite_sample import ConformalBound, Interval, conformal_bound, needed
+from halfwave.certificates.error_change import Kind, TestErrors
+from halfwave.certificates.finite_sample import ConformalBound, conformal_bound, needed
 from halfwave.certificates.grid_crossover import Crossover
+from halfwave.certificates.percent_text import percent
 from halfwave.certificates.resolution import Resolution
 from halfwave.precision import Policy
 
 _WIDTH = 80
 _LABEL = 38
 _SHOWN = 2  # concerns that are printed: the whole fits on 25 lines
-
-
-@dataclass(frozen=True)
-class TestErrors:
-    """Relative L2 errors against the truth, of each sample, in full precision and under the policy.
-
-    `change` is an interval for the mean of their difference over all inputs; None where an error is not finite.
-    """
-
-    full: Tensor
-    half: Tensor
-    change: Interval | None
-
-    def to_dict(self) -> dict[str, Any]:
-        change = None if self.change is None else self.change.to_dict()
-        return {"full": self.full, "half": self.half, "change": change}
+_DIGITS: dict[Kind | None, str] = {
+    None: ", and more digits would help more than a finer grid",
+    "raises": ", and more digits would help more than a finer grid",
+    "hardly": ", but more digits would hardly lower the test error",
+    "lowers": ", but more digits would not lower the test error",
+    "cannot tell": "",
+}
+"""What follows from it where rounding costs more than the grid: little, if the model's own error hides both."""
 
 
 @dataclass(frozen=True)
@@ -123,33 +117,33 @@ class Certificate:
 
     @property
     def verdict(self) -> str:
-        """Is it safe, and what limits the answer?"""
+        """Is it safe, and what limits the answer? First of all the error against the truth, where that is known."""
         if not self.finite:
             return f"Under {self._name} the answer is not finite: this precision cannot be used here."
-        return " ".join(part for part in (self._size(), self._comparison(), self._standing()) if part)
-
-    def _size(self) -> str:
-        return f"{self._name} moves the answer by {_percent(self.measured_error.mean())}."
+        change = "" if self.test_errors is None else self.test_errors.sentence(self._name)
+        moves = f"{'It' if change else self._name} moves the answer by {percent(self.measured_error.mean())}."
+        return " ".join(part for part in (change, moves, self._comparison(), self._standing()) if part)
 
     def _comparison(self) -> str:
         own, limits = self.resolution.own, self.resolution.limits
         if own is None or limits is None:
             return f"It is not compared with a grid's error: {self.no_crossover}."
         if limits == "grid":
-            return (
-                f"The grid costs at least {_percent(own.low.mean())}, more than rounding in every sample compared: "
-                "rounding is not what limits this answer."
-            )
+            more = f"The grid costs at least {percent(own.low.mean())}, more than rounding in every sample compared"
+            return f"{more}." if self._change == "raises" else f"{more}: rounding is not what limits this answer."
         if limits == "rounding":
-            return (
-                f"The grid costs at most {_percent(own.high.mean())}: rounding is the larger error, and more digits "
-                "would help more than a finer grid."
-            )
+            larger = f"The grid costs at most {percent(own.high.mean())}: rounding is the larger of these two"
+            return f"{larger}{_DIGITS[self._change]}."
         if own.known:
             why = "their ranges overlap"
         else:
             why = "the grids that can be compared do not show how fast its error falls; finer inputs would"
         return f"Cannot tell whether the grid or rounding costs more: {why}."
+
+    @property
+    def _change(self) -> Kind | None:
+        """What the policy does to the error against the truth; None where that is not known."""
+        return None if self.test_errors is None else self.test_errors.kind
 
     def _standing(self) -> str:
         if not self.holds:
@@ -191,13 +185,13 @@ class Certificate:
         """What a person asks, and the answer."""
         yield (
             "Rounding moves an answer by",
-            f"{_percent(self.measured_error.mean())} (worst {_worst(self.measured_error)})",
+            f"{percent(self.measured_error.mean())} (worst {_worst(self.measured_error)})",
         )
-        yield "  predicted without running it", f"{_percent(self.predicted_error.mean())} (estimate)"
-        yield "  full precision (fp32) moves it by", _percent(self.fp32_error.mean())
+        yield "  predicted without running it", f"{percent(self.predicted_error.mean())} (estimate)"
+        yield "  full precision (fp32) moves it by", percent(self.fp32_error.mean())
         yield f"{_often(self.alpha)} new inputs stay below", self._conformal_text()
         if self.test_errors is not None:
-            yield from _test_rows(self.test_errors)
+            yield from self.test_errors.rows()
         yield from self._grid_rows()
         yield "One layer's transforms can round by", self._guarantee()
 
@@ -206,13 +200,13 @@ class Certificate:
         if not bound.finite:
             few = f"give {needed(self.alpha)} samples or more" if bound.rank > bound.samples else "an answer overflowed"
             return f"unknown: {few}"
-        return f"{_percent(float(bound))} (inputs like these)"
+        return f"{percent(float(bound))} (inputs like these)"
 
     def _grid_rows(self) -> Iterator[tuple[str, str]]:
         own, crossover = self.resolution.own, self.crossover
         if own is not None:
             low, high = (float(end.mean()) for end in (own.low, own.high))
-            between = f"{_percent(low)} to {_percent(high)}" if math.isfinite(high) else f"{_percent(low)} at least"
+            between = f"{percent(low)} to {percent(high)}" if math.isfinite(high) else f"{percent(low)} at least"
             yield "The grid itself costs", f"{between} ({len(own.low)} samples)"
         if crossover is not None:
             yield "Rounding is the smaller error up to", f"{_grid_text(crossover)} points a side"
@@ -224,7 +218,7 @@ class Certificate:
             return "no guarantee: no theorem covers them" if bounds else "no guarantee: it has none"
         word = "guaranteed" if "guaranteed bound" in self.kinds else "an estimate"
         measured = max(float(conv.measured.max()) for conv in self.convolutions)
-        return f"at most {_percent(max(float(b.max()) for b in known))}, {word} (seen {_percent(measured)})"
+        return f"at most {percent(max(float(b.max()) for b in known))}, {word} (seen {percent(measured)})"
 
     @property
     def _name(self) -> str:
@@ -235,14 +229,6 @@ def _half_format(policy: Policy) -> str:
     """The narrowest of its formats."""
     formats = {policy.format(role) for role in ("forward_transform", "contraction", "inverse_transform", "pointwise")}
     return min(formats, key=lambda format: (format.precision, format.name)).name
-
-
-def _test_rows(errors: TestErrors) -> Iterator[tuple[str, str]]:
-    full, half = (_percent(e.mean()) for e in (errors.full, errors.half))
-    yield "The error against the truth is", f"{half}; in full precision {full}"
-    if errors.change is not None:
-        low, high = (f"{100 * end:+.2g}" for end in (errors.change.low, errors.change.high))
-        yield "  so for all inputs it changes by", f"{low} to {high} points (95% sure)"
 
 
 def _grid_text(crossover: Crossover) -> str:
@@ -263,19 +249,8 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _percent(value: float | Tensor) -> str:
-    """Two digits, in words that need no exponent down to a millionth."""
-    share = 100 * float(value)
-    if not math.isfinite(share):
-        return "infinitely much"
-    if share == 0 or abs(share) >= 1e-5:
-        digits = 1 if share == 0 else max(0, 1 - math.floor(math.log10(abs(share))))
-        return f"{share:.{digits}f}%"
-    return f"{share:.1e}%"
-
-
 def _worst(errors: Tensor) -> str:
-    return _percent(errors.max())
+    return percent(errors.max())
 
 
 def _often(alpha: float) -> str:

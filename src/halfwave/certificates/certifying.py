@@ -21,9 +21,10 @@ from halfwave.certificates.answers import (
     ratio,
     relative_errors,
 )
-from halfwave.certificates.certificate import Certificate, TestErrors
+from halfwave.certificates.certificate import Certificate
 from halfwave.certificates.convolution_certificate import ConvolutionCertificate, joined
 from halfwave.certificates.convolution_errors import certify_convolutions
+from halfwave.certificates.error_change import TestErrors
 from halfwave.certificates.finite_sample import change_of_error, check_alpha
 from halfwave.certificates.norms import rms
 from halfwave.certificates.observing import Versions, core_of, observe, run_as

@@ -14,7 +14,15 @@ from torch import Tensor
 
 from halfwave.certificates.norms import matrix_norms, vector_norm
 from halfwave.errors import InputError
-from halfwave.numerics import Accumulation, Arithmetic, accumulation, kind_of, multiplied_in, weakest
+from halfwave.numerics import (
+    Accumulation,
+    Arithmetic,
+    accumulation,
+    kind_of,
+    multiplied_in,
+    multiplies_parts_natively,
+    weakest,
+)
 from halfwave.spectral import DenseWeight, FourierTransform, SpectralConv, plan_transform
 from halfwave.theory import Bound, Pipeline, TransformName, bound_block
 
@@ -39,10 +47,15 @@ def pipeline_of(conv: SpectralConv, grid: tuple[int, ...], device: torch.device)
         transform=way,
         # The inverse FFT runs in fp32 on every device; a half-precision one would only be charged more.
         inverse_transform="gemm" if inverse.backend == "gemm" else "cast",
-        cast_every_step=bool(native),
+        # What lies between two products by parts is split for the second.
+        cast_every_step=bool(native) or any(arith.format.parts > 1 for arith in how),
         accumulate=_sums(how[:3], device, way),
-        flush_to_zero="bf16" in native and kind_of(device) == "cpu",
+        flush_to_zero=kind_of(device) == "cpu" and ("bf16" in native or _parts_flush(how, device)),
     )
+
+
+def _parts_flush(how: Sequence[Arithmetic], device: torch.device) -> bool:
+    return any(multiplies_parts_natively(arith, device.type) for arith in how)
 
 
 def _sums(stages: Sequence[Arithmetic], device: torch.device, way: TransformName) -> Accumulation:

@@ -51,11 +51,6 @@ class Resolution:
             return "grid"
         return "rounding" if bool((self.measured > self.own.high).all()) else "cannot tell"
 
-    @property
-    def samples_below(self) -> int:
-        """In how many samples rounding is surely the smaller error."""
-        return 0 if self.own is None else int((self.measured < self.own.low).sum())
-
     def to_dict(self) -> dict[str, Any]:
         own = self.own
         return {

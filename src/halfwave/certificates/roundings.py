@@ -78,7 +78,9 @@ def _format_at(point: RoundingPoint, roles: Resolved, holder: Holder) -> Format 
     if point.kind == "cast":
         return None if arith.format.emulated else arith.format
     if point.kind == "product":
-        return arith.format if native else None
+        # Between two axes of a transform the parts of the next product round; the contraction's are only added up.
+        by_parts = arith.format.parts > 1 and point.role != "contraction"
+        return arith.format if native or by_parts else None
     if point.kind == "settle":
         return arith.format if native or arith.format.emulated else None
     return arith.format

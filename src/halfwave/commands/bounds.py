@@ -32,7 +32,7 @@ class Bounds(ReadingOptions):
     dim: int | None = None
     """Axes; by default those of --grid, --frequency or 2."""
     format: str = "fp16"
-    """fp16, bf16, tf32, fp32, fp8_e4m3, fp8_e5m2, fp64."""
+    """fp16, bf16, bf16x2, bf16x3, tf32, fp32, fp8_e4m3, fp8_e5m2, fp64."""
     frequency: tuple[int, ...] = (1,)
     """Integers, one for each axis; a single one is along the first."""
     sup: float | None = None

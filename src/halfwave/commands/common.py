@@ -85,3 +85,8 @@ class ReadingOptions:
             "domain": self.domain,
         }
         return {name: value for name, value in found.items() if value is not None}
+
+
+def figure_text(value: float | None) -> str:
+    """A number, or a dash where there is none."""
+    return "-" if value is None else f"{value:.4g}"

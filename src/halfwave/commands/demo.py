@@ -65,7 +65,10 @@ class Demo:
 
     def _train(self, config: TrainConfig, name: str) -> RunResult:
         log_console().print(f"training in {name} precision")
-        return train(config, self.out / name)
+        result = train(config, self.out / name)
+        if result.status == "interrupted":  # it has saved; the next training is not what was asked for
+            raise KeyboardInterrupt
+        return result
 
     def _write_operator(self) -> None:
         """The trained operator as a page to draw on: in fp32, as browsers have no other products."""

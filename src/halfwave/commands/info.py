@@ -19,6 +19,7 @@ from halfwave.commands.common import results_console
 from halfwave.export import cache_directory
 from halfwave.numerics import (
     FORMATS,
+    Format,
     core_count,
     default_half,
     describe_cpu,
@@ -105,14 +106,16 @@ def _formats() -> dict[str, str]:
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     half = default_half(kind).name
     return {
-        name: f"{'native' if multiplies_natively(format, kind) else _emulation(format.emulated)} on {kind}"
+        name: f"{'native' if multiplies_natively(format, kind) else _emulation(format)} on {kind}"
         f"{'; what half means by default' if name == half else ''}"
         for name, format in FORMATS.items()
     }
 
 
-def _emulation(emulated: bool) -> str:
-    return "emulated in fp32" if emulated else "stored; products in fp32"
+def _emulation(format: Format) -> str:
+    if format.parts > 1:
+        return "stored in fp32; products by bf16 parts"
+    return "emulated in fp32" if format.emulated else "stored; products in fp32"
 
 
 def _caches() -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from halfwave.commands.common import log_console, results_console
+from halfwave.commands.common import figure_text, log_console, results_console
 from halfwave.errors import InputError
 from halfwave.tables import build_table
 from halfwave.training import RunListing, differing_settings, find_runs
@@ -97,10 +97,6 @@ def _by_value(values: Sequence[Any]) -> list[str]:
 
 def _epochs(run: RunListing) -> str:
     return str(run.epochs) if run.epochs == run.epochs_asked else f"{run.epochs} of {run.epochs_asked}, {run.status}"
-
-
-def figure_text(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
 
 
 def duration_text(seconds: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from tyro.conf import Positional
 
-from halfwave.commands.common import as_usage, log_console, parse_pairs, results_console
+from halfwave.commands.common import as_usage, figure_text, log_console, parse_pairs, results_console
 from halfwave.commands.data import default_path, make_dataset
 from halfwave.commands.recipe_defaults import (
     defaults_of_config,
@@ -98,8 +98,9 @@ class TrainBase:
         if result.status == "interrupted":
             raise KeyboardInterrupt
         results_console().print(
-            f"{out}: {result.status} after {result.epochs} epochs, test L2 {_text(result.l2)}, H1 {_text(result.h1)}"
-            f"{_in_full(result)}, {_text(result.samples_per_second)} samples/s{_left_out(result.zero_targets)}",
+            f"{out}: {result.status} after {result.epochs} epochs, "
+            f"test L2 {figure_text(result.l2)}, H1 {figure_text(result.h1)}"
+            f"{_in_full(result)}, {figure_text(result.samples_per_second)} samples/s{_left_out(result.zero_targets)}",
             soft_wrap=True,
         )
 
@@ -169,23 +170,20 @@ def _report_seeds(out: Path, summary: dict[str, Any]) -> None:
     if summary["status"] == "interrupted":
         raise KeyboardInterrupt
     figures = ", ".join(
-        f"test {name.upper()} {_text(summary[name]['mean'])} +- {_text(summary[name]['std'])}" for name in ("l2", "h1")
+        f"test {name.upper()} {figure_text(summary[name]['mean'])} +- {figure_text(summary[name]['std'])}"
+        for name in ("l2", "h1")
     )
     results_console().print(f"{out}: {len(summary['seeds'])} seeds, {figures}", soft_wrap=True)
 
 
 def _in_full(result: RunResult) -> str:
     """The errors of the same weights in full precision, where training rounded."""
-    errors = f"L2 {_text(result.l2_full)}, H1 {_text(result.h1_full)}"
+    errors = f"L2 {figure_text(result.l2_full)}, H1 {figure_text(result.h1_full)}"
     return "" if result.l2_full == result.l2 else f" (in full precision {errors})"
 
 
 def _left_out(zeros: int) -> str:
     return f"; {zeros} test targets are zero: left out of the errors" if zeros else ""
-
-
-def _text(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
 
 
 def adapt(

@@ -13,10 +13,10 @@ from torch import nn
 from tyro.conf import Positional
 
 from halfwave.certificates import certify
-from halfwave.commands.common import log_console, results_console
+from halfwave.commands.common import figure_text, log_console, results_console
 from halfwave.commands.plan import PLAN_COLUMNS, Plan, plan_rows
 from halfwave.commands.recipe_defaults import batch_of
-from halfwave.commands.runs import duration_text, figure_text
+from halfwave.commands.runs import duration_text
 from halfwave.commands.view_samples import gather_answers
 from halfwave.errors import InputError, UsageError
 from halfwave.planner import Roofline, format_bytes, get_device, judge

@@ -6,7 +6,7 @@ from halfwave.data.burgers import Burgers
 from halfwave.data.car import Car, car_body
 from halfwave.data.channels import ChannelAxis
 from halfwave.data.cloud_files import CloudWriter, open_clouds
-from halfwave.data.darcy import Darcy
+from halfwave.data.darcy import Darcy, SmoothDarcy
 from halfwave.data.dataset import Dataset, Split, resolve_index
 from halfwave.data.distance import query_grid, signed_distance
 from halfwave.data.exact_waves import Advection, Heat
@@ -28,7 +28,6 @@ from halfwave.data.random_fields import GaussianField
 from halfwave.data.readers.common import ReadOptions
 from halfwave.data.registry import GENERATORS, build_generator, register_generator
 from halfwave.data.shallow_water import ShallowWater
-from halfwave.data.smooth_darcy import SmoothDarcy
 from halfwave.data.trajectories import Trajectories
 from halfwave.data.vorticity_trajectories import VorticityTrajectories
 from halfwave.data.windows import Window, Windows

@@ -26,6 +26,16 @@ class LazyArray(Protocol):
         ...
 
 
+class HeldArray:
+    """An array that is in memory."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self.shape = values, values.shape
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        return self.values[indices]
+
+
 class PairSource(Protocol):
     """Where a split gets its pairs from: a file, or a solver that makes them when asked."""
 
@@ -81,6 +91,27 @@ def read_pair_piece(source: PairSource, indices: np.ndarray, bounds: Bounds) -> 
     pairs = [source.read(indices[i : i + 1]) for i in range(len(indices))]
     x, y = ([side[part].copy() for side in sides] for sides in zip(*pairs, strict=True))
     return np.concatenate(x), np.concatenate(y)
+
+
+@dataclass(frozen=True)
+class PieceSource:
+    """Of every sample the points `bounds` along each axis of the grid: what one of several processes has of it.
+
+    From HDF5 nothing else is read, where the samples are as they stand in the file; resampled ones and those of other
+    formats are read sample by sample and cut.
+    """
+
+    source: PairSource
+    bounds: Bounds
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        grid = tuple(stop - start for start, stop in self.bounds)
+        x, y = self.source.shapes
+        return (*x[:2], *grid), (*y[:2], *grid)
+
+    def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return read_pair_piece(self.source, indices, self.bounds)
 
 
 MAPPED_LIMIT = 16 * 2**20

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from halfwave.data.generator import Arrays, check_times, sample_rng
+from halfwave.data.generator import InTime, check_times, sample_rng
 from halfwave.data.periodic_line import PeriodicLine, wavenumbers
 from halfwave.data.random_fields import GaussianField
 from halfwave.domains import Torus
@@ -16,7 +15,7 @@ from halfwave.errors import InputError
 
 
 @dataclass(frozen=True)
-class Burgers:
+class Burgers(InTime):
     """u_t + (u^2 / 2)_x = nu u_xx on [0, 1), u(0) a draw of N(0, 625 (-d_xx + 25 I)^-2) with zero mean.
 
     The trajectory has the states at 0, T / steps, .., T: (steps + 1, 1, resolution) float32. Li et al.'s operator
@@ -60,9 +59,6 @@ class Burgers:
             "resolution": [self.resolution],
             "interval": self.time / self.steps,
         }
-
-    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
-        return [{"trajectory": self.trajectory(seed, split, index)} for index in indices]
 
     def trajectory(self, seed: int, split: str, index: int) -> np.ndarray:
         """States (steps + 1, 1, resolution) of one sample."""

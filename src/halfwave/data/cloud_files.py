@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 import h5py
 from torch import Tensor
@@ -42,17 +41,17 @@ def _find_clouds(reader: H5Reader) -> PointSplit:
     return PointSplit(reader.path, group or "points", H5Cloud(reader, group, _GEOMETRY))
 
 
-class CloudWriter(AbstractContextManager["CloudWriter"]):
+class CloudWriter(ExitStack):
     """Writes `points` (P x 3), `pressure` (P) and `offsets` (N + 1) cloud by cloud; whole or not at all."""
 
     def __init__(self, path: str | Path) -> None:
+        super().__init__()
         self.path = Path(path)
         if self.path.suffix not in (".h5", ".hdf5"):
             raise InputError(f"cannot write {self.path}: clouds need a name that ends in .h5 or .hdf5")
-        self._stack = ExitStack()
 
     def __enter__(self) -> CloudWriter:
-        self._writer = self._stack.enter_context(written_h5(self.path))
+        self._writer = self.enter_context(written_h5(self.path))
         return self
 
     def append(self, points: Tensor, pressure: Tensor) -> None:
@@ -60,8 +59,3 @@ class CloudWriter(AbstractContextManager["CloudWriter"]):
         self._writer.append_offset("offsets", len(points))
         for name, rows in (("points", points), ("pressure", pressure)):
             self._writer.append(name, rows.detach().cpu().float().numpy())
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data.arrays import Bounds, PairSource
+from halfwave.data.arrays import Bounds, PairSource, PieceSource
 from halfwave.data.claims import check_memory
-from halfwave.data.pieces import PieceSource
 from halfwave.data.placement import Placement
 from halfwave.data.windows import Windows
 from halfwave.domains import Domain

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from abc import abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 from scipy import fft
 
-from halfwave.data.generator import Arrays, check_times, sample_rng
+from halfwave.data.generator import InTime, check_times, sample_rng
 from halfwave.data.random_fields import GaussianField
 from halfwave.domains import Torus
 from halfwave.errors import InputError
 
 
 @dataclass(frozen=True)
-class ExactWaves(ABC):
+class ExactWaves(InTime):
     """u_t = L u on [0, 1)^dim with L diagonal in Fourier space: û(t) = exp(t L̂) û(0), to rounding.
 
     u(0) is a smooth random field of frequencies below resolution / 3, which every grid of that size resolves. States
@@ -65,9 +64,6 @@ class ExactWaves(ABC):
             "resolution": [self.resolution] * self.dim,
             "interval": self.time / self.steps,
         }
-
-    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
-        return [{"trajectory": self.trajectory(seed, split, index)} for index in indices]
 
     def trajectory(self, seed: int, split: str, index: int) -> np.ndarray:
         """States (steps + 1, 1, *grid) of one sample."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -53,18 +52,18 @@ def open_fields(path: str | Path, options: ReadOptions = _DEFAULTS) -> Fields:
     return Fields(Path(path), *open_inputs(path, options))
 
 
-class FieldWriter(AbstractContextManager["FieldWriter"]):
+class FieldWriter(ExitStack):
     """Writes fields batch by batch to ``y`` of an HDF5 file, or to an .npy file; whole or not at all."""
 
     def __init__(self, path: str | Path) -> None:
+        super().__init__()
         self.path = Path(path)
         if self.path.suffix not in (".h5", ".hdf5", ".npy"):
             raise InputError(f"cannot write {self.path}: expected a name that ends in .h5, .hdf5 or .npy")
-        self._stack = ExitStack()
 
     def __enter__(self) -> FieldWriter:
         written: Any = _written_npy(self.path) if self.path.suffix == ".npy" else written_h5(self.path)
-        self._target = self._stack.enter_context(written)
+        self._target = self.enter_context(written)
         return self
 
     def append(self, fields: Tensor) -> None:
@@ -73,11 +72,6 @@ class FieldWriter(AbstractContextManager["FieldWriter"]):
             self._target.append("y", values)
         else:
             self._target.append(values)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
 
 
 @contextmanager

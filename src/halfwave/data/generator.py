@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -44,6 +45,28 @@ class Generator(Protocol):
         """The named arrays of each sample, float32: `x` and `y` (C x grid); or those of a point cloud; or `trajectory`
         (steps x C x grid), with which `static` (C x grid) and `parameters` (Q) may ride."""
         ...
+
+
+class OneByOne(ABC):
+    """A generator that makes x and y of each sample alone."""
+
+    @abstractmethod
+    def sample(self, seed: int, split: str, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """(x, y) of one sample."""
+
+    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
+        return [dict(zip(("x", "y"), self.sample(seed, split, index), strict=True)) for index in indices]
+
+
+class InTime(ABC):
+    """A generator whose samples are trajectories, each made alone."""
+
+    @abstractmethod
+    def trajectory(self, seed: int, split: str, index: int) -> np.ndarray:
+        """States (steps + 1, C, *grid) of one sample."""
+
+    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
+        return [{"trajectory": self.trajectory(seed, split, index)} for index in indices]
 
 
 def sample_shapes(generator: Generator) -> tuple[tuple[int, ...], tuple[int, ...]]:

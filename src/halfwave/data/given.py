@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset
 
-from halfwave.data.arrays import ArrayPair, PairSource
+from halfwave.data.arrays import ArrayPair, HeldArray, PairSource
 from halfwave.data.channels import ChannelRule
 from halfwave.data.generator import SPLITS
 from halfwave.data.readers.common import Found, ReadOptions
@@ -87,16 +87,6 @@ class _Half:
 
     def read(self, indices: np.ndarray) -> np.ndarray:
         return self.pairs.read(indices)[self.which]
-
-
-class HeldArray:
-    """An array or a tensor of the caller's, as it is."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self.values, self.shape = values, values.shape
-
-    def read(self, indices: np.ndarray) -> np.ndarray:
-        return self.values[indices]
 
 
 def _parts(value: Any) -> dict[str, Any]:

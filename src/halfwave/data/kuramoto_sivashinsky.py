@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from halfwave.data.generator import Arrays, check_times, sample_rng
+from halfwave.data.generator import InTime, check_times, sample_rng
 from halfwave.data.periodic_line import PeriodicLine, wavenumbers
 from halfwave.data.random_fields import GaussianField
 from halfwave.domains import Torus
@@ -16,7 +15,7 @@ from halfwave.errors import InputError
 
 
 @dataclass(frozen=True)
-class KuramotoSivashinsky:
+class KuramotoSivashinsky(InTime):
     """u_t + u u_x + u_xx + u_xxxx = 0 on [0, length), zero mean.
 
     Waves shorter than 2 pi grow and longer ones are fed by them: on a circle of length 64 the largest Lyapunov exponent
@@ -66,9 +65,6 @@ class KuramotoSivashinsky:
             "resolution": [self.resolution],
             "interval": self.interval,
         }
-
-    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
-        return [{"trajectory": self.trajectory(seed, split, index)} for index in indices]
 
     def trajectory(self, seed: int, split: str, index: int) -> np.ndarray:
         """States (steps + 1, 1, resolution) of one sample."""

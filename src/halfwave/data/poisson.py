@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import fft
 
-from halfwave.data.generator import Arrays, sample_rng
+from halfwave.data.generator import OneByOne, sample_rng
 from halfwave.domains import Box
 from halfwave.errors import InputError
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(OneByOne):
     """-Lap u = f on (0, 1)^dim, u = 0 on the boundary; the operator is f -> u.
 
     f = sum_m sqrt(lambda_m) xi_m 2^(dim/2) sin(pi m_1 x_1) .. sin(pi m_d x_d), 1 <= m_i <= modes, with independent
@@ -55,9 +54,6 @@ class Poisson:
             "solver": "exact: sine series, float64",
             "resolution": [self.resolution] * self.dim,
         }
-
-    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
-        return [dict(zip(("x", "y"), self.sample(seed, split, index), strict=True)) for index in indices]
 
     def sample(self, seed: int, split: str, index: int) -> tuple[np.ndarray, np.ndarray]:
         """(x, y) = (f, u) of one sample."""

@@ -10,14 +10,13 @@ from typing import Any
 from halfwave.data.ahmed import Ahmed
 from halfwave.data.burgers import Burgers
 from halfwave.data.car import Car
-from halfwave.data.darcy import Darcy
+from halfwave.data.darcy import Darcy, SmoothDarcy
 from halfwave.data.exact_waves import Advection, Heat
 from halfwave.data.generator import Generator
 from halfwave.data.kuramoto_sivashinsky import KuramotoSivashinsky
 from halfwave.data.navier_stokes import NavierStokes
 from halfwave.data.poisson import Poisson
 from halfwave.data.shallow_water import ShallowWater
-from halfwave.data.smooth_darcy import SmoothDarcy
 from halfwave.data.vorticity_trajectories import VorticityTrajectories
 from halfwave.errors import InputError, nearest
 

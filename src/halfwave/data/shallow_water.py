@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_harmonics.examples import ShallowWaterSolver
 
-from halfwave.data.generator import Arrays, sample_rng
+from halfwave.data.generator import OneByOne, sample_rng
 from halfwave.domains import Sphere
 from halfwave.errors import InputError
 
@@ -23,7 +22,7 @@ _SAFE_DEGREE = 86
 
 
 @dataclass(frozen=True)
-class ShallowWater:
+class ShallowWater(OneByOne):
     """phi_t + div(phi u) = 0, u_t + u . grad u + 2 Omega k x u = -grad phi on the Earth.
 
     The operator is (phi, vorticity, divergence)(0) -> (phi, vorticity, divergence)(hours).
@@ -122,9 +121,6 @@ class ShallowWater:
             after = solver.timestep(before, self.steps)
             x, y = ((solver.spec2grid(state) - mean) / std for state in (before, after))
         return x.numpy().astype(np.float32), y.numpy().astype(np.float32)
-
-    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
-        return [dict(zip(("x", "y"), self.sample(seed, split, index), strict=True)) for index in indices]
 
 
 @lru_cache(maxsize=2)

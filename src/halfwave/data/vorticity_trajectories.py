@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfwave.data.generator import Arrays, check_times, sample_rng
+from halfwave.data.generator import InTime, check_times, sample_rng
 from halfwave.data.random_fields import GaussianField
 from halfwave.data.vorticity import VorticitySolver
 from halfwave.domains import Torus
@@ -19,7 +18,7 @@ from halfwave.errors import InputError
 
 
 @dataclass(frozen=True)
-class VorticityTrajectories:
+class VorticityTrajectories(InTime):
     """w_t + u . grad w = nu Lap w + 0.1 (sin 2 pi(x + y) + cos 2 pi(x + y)) on [0, 1)^2.
 
     w(0) is a draw of N(0, 7^(3/2) (-Lap + 49 I)^-2.5) with zero mean. Li et al. take nu = 1e-3 to time 50, 1e-4 to 30
@@ -81,9 +80,6 @@ class VorticityTrajectories:
             "interval": self.interval,
             "quantity": "vorticity",
         }
-
-    def samples(self, seed: int, split: str, indices: Sequence[int]) -> list[Arrays]:
-        return [{"trajectory": self.trajectory(seed, split, index)} for index in indices]
 
     def trajectory(self, seed: int, split: str, index: int) -> np.ndarray:
         """States (steps + 1, 1, resolution, resolution) of one sample."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from halfwave.data.arrays import PairSource, Rows
+from halfwave.data.arrays import HeldArray, PairSource, Rows
 from halfwave.data.trajectories import MemoryStates, StatePairs, States, Trajectories
 from halfwave.errors import InputError
 
@@ -62,16 +62,6 @@ class _SomeArrays:
         return self.source.read_beside(indices + self.start)
 
 
-class _Held:
-    """What rides along, in memory."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self.values, self.shape = values, values.shape
-
-    def read(self, indices: np.ndarray) -> np.ndarray:
-        return self.values[indices]
-
-
 @dataclass(frozen=True)
 class Windows:
     """Pairs (x, y) of one window each: the history and what rides along, N x (h C + E) x grid; the states after it,
@@ -111,7 +101,7 @@ class Windows:
         """The same with all states read: once each, and not once for every window that they are in."""
         source = self.source
         states = np.stack([source.states.read(i, slice(None)) for i in range(source.count)]).astype(np.float32)
-        beside = _Held(source.read_beside(np.arange(source.count))) if source.extra else None
+        beside = HeldArray(source.read_beside(np.arange(source.count))) if source.extra else None
         return Windows(Trajectories(MemoryStates(states), beside), self.window)
 
 

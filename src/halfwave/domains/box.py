@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from halfwave.domains.derivatives import difference
-from halfwave.domains.domain import Domain, check_lengths, side_text
+from halfwave.domains.domain import Sided
 from halfwave.errors import InputError
 
 Points = Literal["nodes", "cells"]
@@ -17,7 +17,7 @@ Points = Literal["nodes", "cells"]
 
 @final
 @dataclass(frozen=True)
-class Box(Domain):
+class Box(Sided):
     """[0, L_1] x .. x [0, L_d], d = 1, 2 or 3.
 
     Of n points along an axis, point j lies at j L / (n - 1) (``"nodes"``, both ends included) or at (j + 1/2) L / n
@@ -25,15 +25,12 @@ class Box(Domain):
     Derivatives are second-order differences. All points count alike, as in published figures, also on the boundary.
     """
 
-    lengths: tuple[float, ...]
     points: Points = "nodes"
 
     kind: ClassVar[str] = "box"
-    plot: ClassVar[Literal["plane", "map", "points"]] = "plane"
-    transform: ClassVar[Literal["fourier", "harmonics"] | None] = "fourier"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lengths", check_lengths(self.lengths))
+        super().__post_init__()
         if self.points not in ("nodes", "cells"):
             raise InputError(f"points is {self.points!r}; accepted: nodes, cells")
 
@@ -42,18 +39,11 @@ class Box(Domain):
         return "box" if self.points == "nodes" else "box-cells"
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        return ("x", "y", "z")[: len(self.lengths)]
-
-    @property
     def periodic(self) -> tuple[bool, ...]:
         return (False,) * len(self.lengths)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "lengths": list(self.lengths), "points": self.points}
-
-    def grid(self, resolution: int) -> tuple[int, ...]:
-        return (resolution,) * len(self.lengths)
 
     def resample(self, fields: Tensor, grid: tuple[int, ...]) -> Tensor:
         for sizes in (fields.shape[2:], grid):
@@ -76,12 +66,6 @@ class Box(Domain):
         grid = fields.shape[2:]
         self.check_grid(grid)
         return tuple(difference(fields, axis + 2, self._spacing(axis, n)) for axis, n in enumerate(grid))
-
-    def weights(self, grid: tuple[int, ...]) -> None:
-        self.check_grid(grid)
-
-    def __str__(self) -> str:
-        return f"{self.name} {side_text(self.lengths)}"
 
     @property
     def _ends(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor
@@ -77,8 +78,33 @@ class Domain(ABC):
             raise InputError(f"a domain {self} has {len(self.axes)} axes; it was given a grid of {size}")
 
 
-def check_lengths(lengths: Sequence[float]) -> tuple[float, ...]:
-    """Sides of a box or a torus as floats: 1 to 3 of them, positive."""
+@dataclass(frozen=True)
+class Sided(Domain):
+    """A domain with 1 to 3 straight axes x, y, z of given lengths, on whose grids all points count alike."""
+
+    lengths: tuple[float, ...]
+
+    plot: ClassVar[Literal["plane", "map", "points"]] = "plane"
+    transform: ClassVar[Literal["fourier", "harmonics"] | None] = "fourier"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengths", _checked(self.lengths))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return ("x", "y", "z")[: len(self.lengths)]
+
+    def grid(self, resolution: int) -> tuple[int, ...]:
+        return (resolution,) * len(self.lengths)
+
+    def weights(self, grid: tuple[int, ...]) -> None:
+        self.check_grid(grid)
+
+    def __str__(self) -> str:
+        return f"{self.name} {' x '.join(f'{side:.4g}' for side in self.lengths)}"
+
+
+def _checked(lengths: Sequence[float]) -> tuple[float, ...]:
     try:
         sides = tuple(float(side) for side in lengths)
     except (TypeError, ValueError):
@@ -86,7 +112,3 @@ def check_lengths(lengths: Sequence[float]) -> tuple[float, ...]:
     if not 1 <= len(sides) <= 3 or not all(side > 0 and math.isfinite(side) for side in sides):
         raise InputError(f"lengths are {list(sides)}; 1 to 3 positive numbers are expected")
     return sides
-
-
-def side_text(lengths: Sequence[float]) -> str:
-    return " x ".join(f"{side:.4g}" for side in lengths)

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal, final
 from torch import Tensor
 
 from halfwave.domains.derivatives import periodic_difference, spectral
-from halfwave.domains.domain import Domain, check_lengths, side_text
+from halfwave.domains.domain import Sided
 from halfwave.domains.waves import interpolate_periodic
 from halfwave.errors import InputError
 
 
 @final
 @dataclass(frozen=True)
-class Torus(Domain):
+class Torus(Sided):
     """[0, L_1) x .. x [0, L_d), d = 1, 2 or 3; of n points along an axis, point j lies at j L / n.
 
     Between points a field is its trigonometric interpolant, exact for waves that the grid resolves, on any number of
@@ -23,15 +23,12 @@ class Torus(Domain):
     neuraloperator's, which a jump disturbs less).
     """
 
-    lengths: tuple[float, ...]
     derivative: Literal["spectral", "difference"] = "spectral"
 
     kind: ClassVar[str] = "torus"
-    plot: ClassVar[Literal["plane", "map", "points"]] = "plane"
-    transform: ClassVar[Literal["fourier", "harmonics"] | None] = "fourier"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lengths", check_lengths(self.lengths))
+        super().__post_init__()
         if self.derivative not in ("spectral", "difference"):
             raise InputError(f"derivative is {self.derivative!r}; accepted: spectral, difference")
 
@@ -40,18 +37,11 @@ class Torus(Domain):
         return "torus"
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        return ("x", "y", "z")[: len(self.lengths)]
-
-    @property
     def periodic(self) -> tuple[bool, ...]:
         return (True,) * len(self.lengths)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "lengths": list(self.lengths), "derivative": self.derivative}
-
-    def grid(self, resolution: int) -> tuple[int, ...]:
-        return (resolution,) * len(self.lengths)
 
     def resample(self, fields: Tensor, grid: tuple[int, ...]) -> Tensor:
         for sizes in (fields.shape[2:], grid):
@@ -78,9 +68,3 @@ class Torus(Domain):
         return tuple(
             periodic_difference(fields, dim, side / fields.shape[dim]) for dim, side in enumerate(self.lengths, start=2)
         )
-
-    def weights(self, grid: tuple[int, ...]) -> None:
-        self.check_grid(grid)
-
-    def __str__(self) -> str:
-        return f"{self.name} {side_text(self.lengths)}"

@@ -31,8 +31,8 @@ What experiments share, so that nothing is made twice:
 - `lab.compare({label: training}, steps)`: memory counted and steps timed in turn, without training. One configuration
   should hold all that takes turns, and return one row for each.
 - `pairing` (two trainings seed by seed), `gate` (can accuracy be judged at all), `methods.judge_against_full` (both);
-  `methods.further_seeds`, the stopping rule; `learning_curves`; `budgets` (equal epochs, equal time);
-  `planner.paper_memory.paper_peak`. ``facts`` name what several experiments measure (`consistency`).
+  `methods.further_seeds`, the stopping rule; `error_curves` (those of `ahmed` too); `budgets` (equal epochs, equal
+  time); `planner.paper_memory.paper_peak`. ``facts`` name what several experiments measure: a test compares them.
 - `halfwave.measure`: `LiveBytes`, `measure_step`, `median_seconds`, `take_turns`; `halfwave.training.evaluate`.
 
 Budgets: at `smoke` an experiment takes 5 to 10 seconds and shows that it runs; all of `small` takes 100 minutes on two

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from halfwave.experiments.experiment import SCALES, Experiment
-from halfwave.experiments.learning_curves import (
+from halfwave.experiments.error_curves import (
     MEASURES,
     curve_facts,
     curve_parts,
@@ -11,6 +10,7 @@ from halfwave.experiments.learning_curves import (
     exhibit_curves,
     measure_curve,
 )
+from halfwave.experiments.experiment import SCALES, Experiment
 
 NOTES = ("Ahmed bodies here are generated shapes with the pressure of a panel method, in the paper's format.",)
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from halfwave.experiments.claims import NEEDS_GPU, Part, all_of
-from halfwave.experiments.experiment import SCALES, Experiment, Measure, Row, Scale
+from halfwave.experiments.experiment import SCALES, STEP_MEMORY, Experiment, Measure, Row, Scale
 from halfwave.experiments.gate import behind_gate, closed
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import ASSESSED, mean, memory_of, select, training_facts, with_deviation
@@ -189,8 +189,7 @@ EXPERIMENT = Experiment(
     measures=(
         Measure("train_l2", "mean train loss of the last epoch"),
         *ASSESSED,
-        Measure("peak_memory_bytes", "largest sum of live tensors in a training step"),
-        Measure("activation_bytes", "without parameters, gradients, optimizer state and batch"),
+        *STEP_MEMORY,
         Measure("seconds_per_epoch", "median over epochs", timing=True),
     ),
     configurations=configurations,

@@ -32,6 +32,11 @@ class Measure:
     timing: bool = False
 
 
+PEAK_MEMORY = Measure("peak_memory_bytes", "largest sum of live tensors in a training step")
+ACTIVATIONS = Measure("activation_bytes", "without parameters, gradients, optimizer state and batch")
+STEP_MEMORY = (PEAK_MEMORY, ACTIVATIONS)
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A table or figure of the paper.

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from halfwave.experiments.claims import NEEDS_GPU, Part
-from halfwave.experiments.experiment import SCALES, Experiment, Measure, Row, Scale
+from halfwave.experiments.experiment import SCALES, STEP_MEMORY, Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import (
     ASSESSED,
@@ -155,8 +155,7 @@ EXPERIMENT = Experiment(
     measures=(
         Measure("method", "full, the paper's or ours"),
         *ASSESSED,
-        Measure("peak_memory_bytes", "largest sum of live tensors in a training step"),
-        Measure("activation_bytes", "without parameters, gradients, optimizer state and batch"),
+        *STEP_MEMORY,
         Measure("seconds_per_epoch", "training steps of an epoch, methods in turn", timing=True),
     ),
     configurations=configurations,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from halfwave.experiments.claims import Part
-from halfwave.experiments.experiment import Experiment, Fact, Measure, Row, Scale
+from halfwave.experiments.experiment import STEP_MEMORY, Experiment, Fact, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.plan import count_step
 from halfwave.precision import Policy
@@ -129,10 +129,7 @@ EXPERIMENT = Experiment(
     question="How much of the memory saving is lost when only the weights are in half precision?",
     claim="Inputs in half as well as weights save 7.5% (Darcy) and 48.5% (Navier-Stokes) of the memory.",
     parts=PARTS,
-    measures=(
-        Measure("peak_memory_bytes", "largest sum of live tensors in a training step"),
-        Measure("activation_bytes", "without parameters, gradients, optimizer state and batch"),
-    ),
+    measures=(*STEP_MEMORY,),
     configurations=configurations,
     measure=measure,
     exhibit=exhibit,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from halfwave.experiments.claims import Part
-from halfwave.experiments.experiment import Experiment, Fact, Measure, Row, Scale
+from halfwave.experiments.experiment import ACTIVATIONS, Experiment, Fact, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import select
 from halfwave.planner import paper_peak
@@ -229,7 +229,7 @@ EXPERIMENT = Experiment(
     measures=(
         Measure("method", "full, amp, half or mixed"),
         Measure("peak_memory_bytes", "largest sum of live tensors in a training step at this scale"),
-        Measure("activation_bytes", "without parameters, gradients, optimizer state and batch"),
+        ACTIVATIONS,
         Measure("planned_bytes", "the same at the paper's size on a GPU, planned"),
     ),
     configurations=configurations,

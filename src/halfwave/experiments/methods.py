@@ -150,12 +150,6 @@ def _where(group: Mapping[str, Any]) -> str:
     return "".join(f" on {TITLES.get(value, value)}" for value in group.values())
 
 
-def errors_of(trained: Trained) -> dict[str, float | None]:
-    """Final test errors; None where a training diverged, and for H1 on point clouds."""
-    result = trained.result
-    return {"l2": None, "h1": None} if result is None else {"l2": result.l2, "h1": result.h1}
-
-
 def memory_of(trained: Trained) -> dict[str, int | None]:
     """Bytes of a training step, as counted in the training."""
     row = trained.epochs[0] if trained.epochs else {}

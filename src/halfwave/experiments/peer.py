@@ -16,7 +16,7 @@ from torch.optim import AdamW, Optimizer
 
 from halfwave.data import Dataset, fit_normalizers
 from halfwave.experiments.claims import Part
-from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
+from halfwave.experiments.experiment import STEP_MEMORY, Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import select
 from halfwave.experiments.pairing import pair
@@ -250,8 +250,7 @@ MEASURES = (
     Measure("method", "neuraloperator, or ours in full or mixed precision"),
     Measure("test_l2", "relative L2 on the test split"),
     Measure("test_h1", "relative H1 on the test split"),
-    Measure("peak_memory_bytes", "largest sum of live tensors in a training step"),
-    Measure("activation_bytes", "without parameters, gradients, optimizer state and batch"),
+    *STEP_MEMORY,
     Measure("seconds_per_epoch", "median over epochs, taking turns", timing=True),
 )
 EXPERIMENT = Experiment(

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from halfwave.experiments.claims import NEEDS_GPU, Part
-from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
+from halfwave.experiments.experiment import STEP_MEMORY, Experiment, Measure, Row, Scale
 from halfwave.experiments.gate import behind_gate
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import mean, memory_of, select, with_deviation
@@ -88,8 +88,7 @@ MEASURES = (
     Measure("test_l2", "relative L2 on the test split"),
     Measure("stopped", "why the trainer stopped; empty where it did not"),
     Measure("mean_l2", "relative L2 of the mean of the train targets on the test split"),
-    Measure("peak_memory_bytes", "largest sum of live tensors in a training step"),
-    Measure("activation_bytes", "without parameters, gradients, optimizer state and batch"),
+    *STEP_MEMORY,
     Measure("seconds_per_epoch", "median over epochs", timing=True),
 )
 """Of `measure_training`."""

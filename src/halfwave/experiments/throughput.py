@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from halfwave.experiments.claims import NEEDS_GPU, Part
-from halfwave.experiments.experiment import Experiment, Measure, Row, Scale
+from halfwave.experiments.experiment import PEAK_MEMORY, Experiment, Measure, Row, Scale
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import select
 from halfwave.numerics import arithmetic_of
@@ -147,7 +147,7 @@ EXPERIMENT = Experiment(
         Measure("method", "full, amp, half or mixed"),
         Measure("arithmetic", "native or wide: how this machine multiplies the half format", timing=True),
         Measure("samples_per_second", "of whole training steps, methods in turn", timing=True),
-        Measure("peak_memory_bytes", "largest sum of live tensors in a training step"),
+        PEAK_MEMORY,
     ),
     configurations=configurations,
     measure=measure,

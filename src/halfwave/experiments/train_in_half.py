@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from halfwave.experiments.claims import Part
-from halfwave.experiments.experiment import SCALES, Experiment, Measure, Row, Scale
+from halfwave.experiments.experiment import SCALES, STEP_MEMORY, Experiment, Measure, Row, Scale
 from halfwave.experiments.gate import behind_gate, closed
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import (
@@ -161,8 +161,7 @@ EXPERIMENT = Experiment(
     measures=(
         Measure("method", "one of `methods`"),
         *ASSESSED,
-        Measure("peak_memory_bytes", "largest sum of live tensors in a training step"),
-        Measure("activation_bytes", "without parameters, gradients, optimizer state and batch"),
+        *STEP_MEMORY,
     ),
     configurations=configurations,
     measure=measure,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from halfwave.experiments.claims import Part
-from halfwave.experiments.experiment import Experiment, Fact, Measure, Row, Scale
+from halfwave.experiments.experiment import STEP_MEMORY, Experiment, Fact, Measure, Row, Scale
 from halfwave.experiments.gate import behind_gate, not_learnt
 from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import (
@@ -194,8 +194,7 @@ EXPERIMENT = Experiment(
     parts=PARTS,
     measures=(
         *ASSESSED,
-        Measure("peak_memory_bytes", "largest sum of live tensors in a training step"),
-        Measure("activation_bytes", "without parameters, gradients, optimizer state and batch"),
+        *STEP_MEMORY,
         Measure("planned_bytes", "the largest sum of live tensors at the paper's size on a GPU, planned"),
     ),
     configurations=configurations,

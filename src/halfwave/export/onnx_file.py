@@ -54,7 +54,12 @@ def build_onnx(program: Program) -> ModelProto:
     _check_installed()
     with _quiet(), torch.no_grad():
         built = torch.onnx.export(
-            trace(program), dynamo=True, verbose=False, opset_version=OPSET, input_names=["x"], output_names=["y"]
+            trace(program.interpreted()),
+            dynamo=True,
+            verbose=False,
+            opset_version=OPSET,
+            input_names=["x"],
+            output_names=["y"],
         )
     assert built is not None
     model: ModelProto = built.model_proto

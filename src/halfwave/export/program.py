@@ -57,6 +57,11 @@ class Program(nn.Module):
         self.mode.sealed = True
         return self
 
+    def interpreted(self) -> Program:
+        """This program for runtimes that run it operator by operator."""
+        self.mode = Portable(free_grid=self.shapes.free_grid, interpreted=True)
+        return self.prepare()
+
     @property
     def policy(self) -> Policy:
         return _policy_of(self.reference)

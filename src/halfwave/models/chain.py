@@ -3,7 +3,7 @@
 A chain is straight-line code on named values (b, C, s): the fields are values, every step makes one more, and the last
 is the result. Forward steps are ordinary differentiable functions, for the compiler and for accelerators. On a CPU the
 steps' own derivatives run in a `Workspace` that serves every slice of a field: autograd takes new memory for every
-intermediate and passes over it once more for every sum.
+intermediate and passes over it once more for every sum. In an interpreted program values are (b, C, X, Y).
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import conv2d
 
 from halfwave.models.nonlinearity import NONLINEARITIES
-from halfwave.numerics import Arithmetic, compiling, nominal
+from halfwave.numerics import Arithmetic, compiling, interpreted, nominal
 
 
 class Workspace:
@@ -152,10 +153,10 @@ class Run:
         if key not in self._products:
             self._products[key] = total.new_zeros((len(grad), *total.shape))
         so_far = self._products[key]
-        if so_far.dtype is grad.dtype:
+        if so_far.dtype is grad.dtype and self.arith.format.parts == 1:
             so_far.baddbmm_(grad, x.transpose(1, 2))
         else:
-            so_far += torch.bmm(grad, x.transpose(1, 2))
+            so_far += self.arith.multiply(torch.bmm, grad, x.transpose(1, 2))
 
     def add_sum(self, parameter: int, grad: Tensor) -> None:
         """Add the sum over batch and points to the sum of a parameter per channel."""
@@ -202,13 +203,29 @@ class Mix:
 
     def forward(self, run: Run) -> Tensor:
         x = run.values[self.source]
+        if interpreted():
+            return self._convolved(run, x)
         weight = run.matrices(self.weight, x.shape[0])
+        if run.arith.format.parts > 1:
+            return self._by_parts(run, run.arith.multiply(torch.bmm, weight, x))
         if self.plus is not None:
             return torch.baddbmm(run.values[self.plus], weight, x, out=run.consumed(self.plus))
         space = run.space(self.into, (x.shape[0], weight.shape[1], x.shape[2]))
         if self.bias is not None:
             return torch.baddbmm(run.column(self.bias), weight, x, out=space)
         return torch.bmm(weight, x, out=space)
+
+    def _by_parts(self, run: Run, product: Tensor) -> Tensor:
+        """Several products, so that no single one takes the sum along."""
+        if self.plus is not None:
+            return product + run.values[self.plus]
+        return product if self.bias is None else product + run.column(self.bias)
+
+    def _convolved(self, run: Run, x: Tensor) -> Tensor:
+        """On (b, C, X, Y), as a convolution of one point: runtimes have their fastest products over channels for it."""
+        weight, bias = run.parameters[self.weight][:, :, None, None], self.bias
+        y = conv2d(x, weight, None if bias is None else run.parameters[bias])
+        return y if self.plus is None else run.values[self.plus] + y
 
     def backward(self, run: Run, grad: Tensor) -> None:
         x = run.values[self.source]
@@ -221,7 +238,10 @@ class Mix:
             return
         transposed = run.transposes(self.weight, len(grad))
         so_far = run.gradients.get(self.source)
-        if so_far is not None:
+        if run.arith.format.parts > 1:
+            made = run.arith.multiply(torch.bmm, transposed, grad)
+            run.gradients[self.source] = made if so_far is None else so_far.add_(made)
+        elif so_far is not None:
             so_far.baddbmm_(transposed, grad)
         else:
             run.gradients[self.source] = torch.bmm(transposed, grad, out=run.space_of_gradient(self.source, x))
@@ -245,7 +265,11 @@ class Gate:
         return (self.source,)
 
     def forward(self, run: Run) -> Tensor:
-        gate, x = run.column(self.weight), run.values[self.source]
+        x = run.values[self.source]
+        if interpreted():  # with groups of one channel, for the same reason as in `Mix`
+            gate = run.parameters[self.weight]
+            return run.values[self.plus] + conv2d(x, gate[:, None, None, None], groups=len(gate))
+        gate = run.column(self.weight)
         return torch.addcmul(run.values[self.plus], gate, x, out=run.consumed(self.plus))
 
     def backward(self, run: Run, grad: Tensor) -> None:

@@ -65,14 +65,14 @@ class _Convolve:
     def plain(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         kernel, shift = self.arith.load(weight), self.arith.load(bias)
         return self.arith.store(
-            torch.convolution(self.arith.load(x), kernel, shift, **_geometry(weight, self.upsample))
+            _convolved(self.arith, self.arith.load(x), kernel, shift, _geometry(weight, self.upsample))
         )
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         arith, geometry = self.arith, _geometry(weight, self.upsample)
         kernel, shift = arith.load(weight), arith.load(bias)
         parts = [
-            arith.store(torch.convolution(arith.load(x[part]), kernel, shift, **geometry))
+            arith.store(_convolved(arith, arith.load(x[part]), kernel, shift, geometry))
             for part in _sample_slices(x, weight, self.upsample)
         ]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
@@ -87,16 +87,38 @@ class _Convolve:
         grad_bias = weight.new_zeros(grad.shape[1]) if needs_bias else None
         for part in _sample_slices(x, weight, self.upsample):
             g = arith.load(grad[part])
-            found_x, found_weight, _ = torch.ops.aten.convolution_backward(
-                g, arith.load(x[part]), kernel, None, **geometry, output_mask=[needs_x, needs_weight, False]
-            )
-            if grad_x is not None:
+            found_x, found_weight = _convolved_back(arith, g, arith.load(x[part]), kernel, geometry, needs)
+            if grad_x is not None and found_x is not None:
                 arith.store_into(grad_x[part], found_x)
-            if grad_weight is not None:
+            if grad_weight is not None and found_weight is not None:
                 grad_weight += found_weight
             if grad_bias is not None:
                 grad_bias += g.sum(dim=(0, 2, 3), dtype=weight.dtype)
         return grad_x, grad_weight, grad_bias
+
+
+def _convolved(arith: Arithmetic, x: Tensor, kernel: Tensor, shift: Tensor, geometry: dict[str, Any]) -> Tensor:
+    """In one operator where products are; by parts the bias follows them."""
+    if arith.format.parts == 1:
+        return torch.convolution(x, kernel, shift, **geometry)
+    made = arith.multiply(lambda a, b: torch.convolution(a, b, None, **geometry), x, kernel)
+    return made + shift.view(-1, 1, 1)
+
+
+def _convolved_back(
+    arith: Arithmetic, g: Tensor, x: Tensor, kernel: Tensor, geometry: dict[str, Any], needs: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients of the input and of the kernel: one operator, but linear in each only alone."""
+
+    def found(g: Tensor, x: Tensor, kernel: Tensor, *mask: bool) -> tuple[Tensor, Tensor, Tensor]:
+        return torch.ops.aten.convolution_backward(g, x, kernel, None, **geometry, output_mask=[*mask, False])
+
+    needs_x, needs_kernel = needs[:2]
+    if arith.format.parts == 1:
+        return found(g, x, kernel, needs_x, needs_kernel)[:2]
+    of_x = arith.multiply(lambda a, b: found(a, x, b, True, False)[0], g, kernel) if needs_x else None
+    of_kernel = arith.multiply(lambda a, b: found(a, b, kernel, False, True)[1], g, x) if needs_kernel else None
+    return of_x, of_kernel
 
 
 def _geometry(weight: Tensor, upsample: bool) -> dict[str, Any]:

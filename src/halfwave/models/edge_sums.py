@@ -53,6 +53,13 @@ def sum_messages(
     return run_kernel(_EdgeSums(work), terms, points, features, factors, *weights)
 
 
+def _mixed(arith: Arithmetic, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """x W^T + b, (.., C) to (.., O), in one product where there is one."""
+    if arith.format.parts == 1:
+        return functional.linear(x, weight, bias)
+    return arith.multiply(functional.linear, x, weight) + bias
+
+
 def _messages(
     work: EdgeWork,
     near: Tensor,
@@ -64,11 +71,11 @@ def _messages(
 ) -> Tensor:
     """(e, R, O) messages of a slice: `terms`, `features` per edge, `near` the query point of each among `points`."""
     arith = work.arith
-    at_queries = arith.product(functional.linear(arith.load(work.embedding(points)), weights[0], weights[1]))
+    at_queries = arith.product(_mixed(arith, arith.load(work.embedding(points)), weights[0], weights[1]))
     hidden = terms + at_queries.index_select(0, near).unsqueeze(1)
     for weight, bias in zip(weights[2::2], weights[3::2], strict=True):
         hidden = arith.settle(functional.gelu(arith.settle(hidden)))
-        hidden = functional.linear(hidden, weight, bias)
+        hidden = _mixed(arith, hidden, weight, bias)
     if features is not None:
         hidden = arith.settle(hidden) * features
     if factors is not None:

@@ -166,9 +166,10 @@ class GraphKernel(PointwiseModule):
     def _terms(
         self, arith: Arithmetic, points: Tensor, features: Tensor | None, at_data: Tensor, inside: Tensor
     ) -> Tensor:
-        terms = arith.product(functional.linear(arith.load(self.embedding(points)), arith.load(at_data))).unsqueeze(1)
+        embedded = arith.load(self.embedding(points))
+        terms = arith.product(arith.multiply(functional.linear, embedded, arith.load(at_data))).unsqueeze(1)
         if features is not None:
-            terms = terms + arith.product(functional.linear(arith.load(features), arith.load(inside)))
+            terms = terms + arith.product(arith.multiply(functional.linear, arith.load(features), arith.load(inside)))
         return arith.store(terms)
 
     def _factors(self, graph: Graph, points: Tensor, targets: Tensor) -> Tensor | None:

@@ -21,11 +21,13 @@ from halfwave.numerics import (
     Gradients,
     Operands,
     compiling,
+    interpreted,
     kind_of,
     portable,
     recomputed_later,
     run_kernel,
     thread_count,
+    unlike,
 )
 from halfwave.precision import Policy, PolicyModule, as_policy
 
@@ -55,6 +57,8 @@ class Pointwise:
 
 def apply_pointwise(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
     """The network in the arithmetic of `arith`: fields (B, C_i, *grid) to (B, O, *grid)."""
+    if interpreted():
+        return _apply_to_planes(network, fields, parameters, arith)
     if kind_of(fields[0].device) == "cpu" and not compiling():
         small = not portable() and _widest(fields, parameters) <= WHOLE_ELEMENTS  # sizes may be symbols there
         kernel = _InSlices(network, arith, whole=small)
@@ -80,6 +84,19 @@ def apply_whole(network: Pointwise, arith: Arithmetic, *tensors: Tensor) -> Tens
     n_fields = len(network.fields)
     run = Run(network.steps, arith, [arith.load(p) for p in tensors[n_fields:]])
     return arith.store(run.forward(dict(zip(network.fields, tensors, strict=False))))
+
+
+def _apply_to_planes(network: Pointwise, fields: list[Tensor], parameters: list[Tensor], arith: Arithmetic) -> Tensor:
+    """One piece, on fields (B, C, X, Y): runtimes have a layout of their own for images, and leave it at a reshape."""
+    out = apply_whole(network, arith, *map(_plane, fields), *parameters)
+    return out if fields[0].ndim == 4 else out.reshape(*out.shape[:2], *fields[0].shape[2:])
+
+
+def _plane(field: Tensor) -> Tensor:
+    """(B, C, X), (B, C, X, Y) or (B, C, X, Y, Z) with two axes of points."""
+    if field.ndim == 4:
+        return field
+    return field.unsqueeze(2) if field.ndim == 3 else field.flatten(3)
 
 
 @dataclass(frozen=True)
@@ -161,10 +178,11 @@ class _Cut:
     def slices(self, field: Tensor) -> list[Tensor]:
         """The slices (b, C, s) of a field one after the other: views."""
         if self.points is None:
-            return list(field.split(self.samples))
+            return unlike(field.split(self.samples))
+        samples = unlike(field.split(1))
         if not self.pieces:
-            return [part for sample in field.split(1) for part in sample.split(self.points, dim=2)]
-        return [part for sample in field for part in self._pieces(sample)]
+            return [part for sample in samples for part in unlike(sample.split(self.points, dim=2))]
+        return [part for sample in samples for part in self._pieces(sample[0])]
 
     def _pieces(self, sample: Tensor) -> list[Tensor]:
         """(C, S) to slices (p, C, PIECE_POINTS), and (1, C, rest)."""
@@ -172,7 +190,7 @@ class _Cut:
         whole = sample.shape[1] // PIECE_POINTS * PIECE_POINTS
         pieces = sample[:, :whole].unflatten(1, (-1, PIECE_POINTS)).transpose(0, 1)
         rest = [sample[None, :, whole:]] if whole < sample.shape[1] else []
-        return [*pieces.split(self.points // PIECE_POINTS), *rest]
+        return unlike([*pieces.split(self.points // PIECE_POINTS), *rest])
 
 
 def _cut(field: Tensor) -> _Cut:

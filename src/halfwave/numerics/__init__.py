@@ -1,6 +1,7 @@
 """Number formats and rounding: what a float can hold."""
 
-from halfwave.numerics.accumulators import Accumulation, accumulation, multiplied_in, weakest
+from halfwave.numerics.accumulators import Accumulation, accumulation, multiplied_in, multiplies_parts_natively, weakest
+from halfwave.numerics.alike import few_slices, unlike
 from halfwave.numerics.byte_cache import ByteCache
 from halfwave.numerics.compiler import constant_when_compiled, outside_the_compiler
 from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
@@ -33,9 +34,10 @@ from halfwave.numerics.kernel import (
     without_autocast,
 )
 from halfwave.numerics.missing_tiles import avoid_missing_tiles, tiles_are_missing
-from halfwave.numerics.portable_mode import Portable, compiling, nominal, portable, portably
+from halfwave.numerics.portable_mode import Portable, compiling, interpreted, nominal, portable, portably
 from halfwave.numerics.rounding import at_least_fp32, round_stochastically, round_to
 from halfwave.numerics.row_integers import WIDTHS, RowIntegers, pack_rows, rounding_errors
+from halfwave.numerics.split_products import kept_products, split
 from halfwave.numerics.stage_arithmetic import Arithmetic, arithmetic, arithmetic_of
 
 __all__ = [
@@ -62,15 +64,19 @@ __all__ = [
     "cpu_multiplies",
     "default_half",
     "describe_cpu",
+    "few_slices",
     "free_memory_bytes",
     "get_format",
     "ieee_format",
+    "interpreted",
+    "kept_products",
     "kind_of",
     "mapped_bytes",
     "memory_bytes",
     "meta_as",
     "multiplied_in",
     "multiplies_natively",
+    "multiplies_parts_natively",
     "narrows_fp32",
     "nominal",
     "on_threads",
@@ -86,9 +92,11 @@ __all__ = [
     "rounding_errors",
     "run_kernel",
     "run_linear",
+    "split",
     "thread_count",
     "tiles_are_missing",
     "transformed",
+    "unlike",
     "untransformed",
     "weakest",
     "without_autocast",

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 
 from halfwave.numerics.formats import FORMATS, Format
-from halfwave.numerics.hardware import kind_of, narrows_fp32
+from halfwave.numerics.hardware import kind_of, multiplies_natively, narrows_fp32
 from halfwave.numerics.stage_arithmetic import Arithmetic
 
 _X86 = ("x86_64", "amd64", "i686")
@@ -68,15 +68,25 @@ def accumulation(arith: Arithmetic, device: torch.device | str) -> Accumulation:
     """What products of this arithmetic are added up in on this device, as torch is set now."""
     kind = kind_of(device)
     if kind == "cpu":
-        return _on_cpu(arith.compute)
+        return _on_cpu(torch.bfloat16 if multiplies_parts_natively(arith, kind) else arith.compute)
     if kind == "cuda":
         return _on_cuda(arith.compute, torch.device(device))
     source = f"nothing is known of sums on {kind}"
     return Accumulation(_wide(arith.compute), 2.0**-22, nearest=False, source=source, known=False)
 
 
+def multiplies_parts_natively(arith: Arithmetic, device_type: str) -> bool:
+    """Whether products of bf16 parts may be those of bf16 instructions, which flush subnormal numbers."""
+    return arith.format.parts > 1 and multiplies_natively(FORMATS["bf16"], device_type)
+
+
 def multiplied_in(arith: Arithmetic, device: torch.device | str) -> Format:
-    """The format that operands are rounded to before they are multiplied: tf32 for fp32 where CUDA is allowed to."""
+    """The format that operands are rounded to before they are multiplied: tf32 for fp32 where CUDA is allowed to.
+
+    bf16 parts are numbers of tf32: they stay what they are.
+    """
+    if arith.format.parts > 1:
+        return arith.format
     if arith.compute is torch.float32 and kind_of(device) == "cuda" and _tf32_allowed():
         narrow = FORMATS["tf32"]
         return narrow if narrow.precision < arith.format.precision else arith.format

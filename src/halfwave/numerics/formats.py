@@ -28,6 +28,7 @@ class Format:
         overflow: what rounding makes of values past it: ``"inf"``, ``"nan"`` where the format has no infinity, or
             ``"clip"``, the largest number itself, as simulations of a format do.
         dtype: the torch dtype that holds it, or None where it exists only as rounding inside float32.
+        parts: how many bf16 numbers a value is multiplied as (`split_products`); 1 where it is multiplied as it is.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Format:
     largest: float
     overflow: Literal["inf", "nan", "clip"]
     dtype: torch.dtype | None
+    parts: int = 1
 
     @property
     def unit_roundoff(self) -> float:
@@ -62,8 +64,8 @@ class Format:
 
     @property
     def half(self) -> bool:
-        """True for formats narrower than fp32: the ``H`` of the paper's block ablation."""
-        return self.precision < 24
+        """True for formats narrower than fp32 or multiplied in parts: the ``H`` of the paper's block ablation."""
+        return self.precision < 24 or self.parts > 1
 
     def __str__(self) -> str:
         return self.name
@@ -73,6 +75,15 @@ def ieee_format(name: str, precision: int, max_exponent: int, dtype: torch.dtype
     """A format with infinities and gradual underflow, of p significant bits; emulated where torch has no dtype."""
     largest = (2.0 - 2.0 ** (1 - precision)) * 2.0**max_exponent
     return Format(name, precision, 1 - max_exponent, largest, "inf", dtype)
+
+
+def split_format(name: str, precision: int, parts: int) -> Format:
+    """Sums of bf16 parts, kept in float32: every number of p significant bits is one, above the smallest of bf16.
+
+    The last half spacing before 2^128 is gone: there the first part overflows.
+    """
+    largest = (2.0 - 2.0**-8 - 2.0 ** (1 - precision)) * 2.0**127
+    return Format(name, precision, precision - 134, largest, "inf", None, parts)
 
 
 # Torch has dtypes for these, but no products.
@@ -89,6 +100,8 @@ _FORMATS: dict[str, Format] = {
         # No infinity: the top exponent holds numbers up to 448, and one NaN.
         Format("fp8_e4m3", 4, -6, 448.0, "nan", torch.float8_e4m3fn),
         ieee_format("fp8_e5m2", 3, 15, torch.float8_e5m2),
+        split_format("bf16x2", 17, 2),
+        split_format("bf16x3", 24, 3),
     )
 }
 FORMATS: Mapping[str, Format] = MappingProxyType(_FORMATS)

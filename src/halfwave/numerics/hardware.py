@@ -9,6 +9,7 @@ No other module asks a CPU anything (of GPUs torch.cuda is asked where one is us
 - `tiles_are_missing` (a virtual machine that claims AMX and has none): bf16 is not multiplied natively there.
 - `thread_count`: how `models.pointwise` cuts a field, and the last bits of every sum (data are made, and experiments
   run, `on_threads(1)`, so that their numbers do not depend on it).
+- `bf16_tiles` (has it AMX tiles?): what multiplies the bf16 parts of `numerics.split_products`.
 - `narrows_fp32` (may fp32 be multiplied in less?): whether a bound of fp32 is one (`numerics.accumulators`).
 - `core_count`, `memory_bytes`: how many processes make data; the memory that `halfwave plan` plans for.
 - `free_memory_bytes`, `mapped_bytes`: how much of a file is read at once; the limit of a process that tries a file.
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -117,6 +118,33 @@ def narrows_fp32() -> bool:
     matmul = getattr(torch.backends.mkldnn, "matmul", None)
     narrow = getattr(matmul, "fp32_precision", "none") in ("bf16", "tf32")
     return narrow or torch.get_float32_matmul_precision() != "highest"
+
+
+def bf16_tiles(device: torch.device | str) -> AbstractContextManager[None]:
+    """Within, fp32 operands that are bf16 numbers are multiplied by AMX's tiles, where this CPU has them.
+
+    Such products are exact, so nothing but their time changes. A compiled program multiplies them in fp32.
+    """
+    here = kind_of(device) == "cpu" and not torch.compiler.is_compiling() and _has_tiles()
+    return _narrowed_fp32() if here else nullcontext()
+
+
+@constant_when_compiled
+def _has_tiles() -> bool:
+    asked = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    return bool(asked()) and not tiles_are_missing() and hasattr(torch.backends.mkldnn, "matmul")
+
+
+@contextmanager
+def _narrowed_fp32() -> Iterator[None]:
+    """oneDNN rounds fp32 operands to bf16, multiplies those and answers in fp32; for every thread of the process."""
+    matmul = getattr(torch.backends.mkldnn, "matmul")  # noqa: B009, its types do not know it
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "bf16"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before
 
 
 def default_half(device: torch.device | str = "cpu") -> Format:

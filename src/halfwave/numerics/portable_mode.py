@@ -30,9 +30,12 @@ class Portable:
     Attributes:
         free_grid: whether grids are known only when the program runs.
         sealed: no further constant may be made: the program is being traced.
+        interpreted: whether a runtime runs it operator by operator, not a compiler that fuses them: by the operators
+            then that such have their fastest ways for (convolutions of one point, products on views).
     """
 
     free_grid: bool = False
+    interpreted: bool = False
     sealed: bool = False
     constants: dict[Hashable, Tensor] = field(default_factory=dict)
 
@@ -52,6 +55,11 @@ _mode: Portable | None = None
 def portable() -> Portable | None:
     """The portable mode that is on; None outside."""
     return _mode
+
+
+def interpreted() -> bool:
+    """True in a portable program for runtimes that run it operator by operator."""
+    return _mode is not None and _mode.interpreted
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from halfwave.numerics.formats import Format, get_format
+from halfwave.numerics.portable_mode import compiling
 
 
 def round_to(x: Tensor, format: str | Format) -> Tensor:
@@ -18,12 +19,13 @@ def round_to(x: Tensor, format: str | Format) -> Tensor:
     grid, results past the largest number become inf, or NaN in fp8_e4m3, which has no infinity. From float32 the
     result has the bits of torch's own cast where torch has the dtype, but for one case: torch 2.13 saturates
     fp8_e4m3 at 448, and silent saturation would hide the overflow that a user wants to see. From float64 it is
-    rounded once, not by way of float32. The gradient passes straight through.
+    rounded once, not by way of float32. Formats of several bf16 parts round part by part, so that a number near one
+    part keeps more than their p bits; from float64 to p bits. The gradient passes straight through.
     """
     target = get_format(format)
     if not x.is_floating_point():
         raise ValueError(f"round_to needs a floating-point tensor, got {x.dtype}")
-    return _StraightThrough.apply(x, target)
+    return (_StraightThrough if compiling() else _WithTangents).apply(x, target)
 
 
 def at_least_fp32(x: Tensor) -> Tensor:
@@ -42,9 +44,7 @@ def round_stochastically(x: Tensor, generator: torch.Generator | None = None) ->
 
 
 class _StraightThrough(torch.autograd.Function):
-    """q(x) forward, identity for every derivative."""
-
-    generate_vmap_rule = True
+    """q(x) forward, identity for its gradient."""
 
     @staticmethod
     def forward(x: Tensor, target: Format) -> Tensor:
@@ -58,6 +58,12 @@ class _StraightThrough(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return grad, None
 
+
+class _WithTangents(_StraightThrough):
+    """Identity for every derivative; torch.compile does not look into a function that has tangents."""
+
+    generate_vmap_rule = True
+
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
         return tangent.view_as(tangent)
@@ -68,10 +74,21 @@ def _rounded(x: Tensor, target: Format) -> Tensor:
         return x.clone()
     if target.overflow == "clip":
         x = x.clamp(-target.largest, target.largest)
+    if target.parts > 1 and x.dtype is not torch.float64:
+        return _sum_of_parts(x, target.parts)
     if target.dtype is not None and x.dtype is not torch.float64:
         rounded = x.to(target.dtype).to(x.dtype)
         return _overflow_to_nan(x, rounded, target) if target.overflow == "nan" else rounded
     return _round_by_hand(x, target)
+
+
+def _sum_of_parts(x: Tensor, parts: int) -> Tensor:
+    """Each part the rounding to bf16 of what is left; exact, as the sum has no digit below the last one of x."""
+    total, rest = torch.zeros_like(x), x
+    for _ in range(parts):
+        part = rest.to(torch.bfloat16).to(x.dtype)
+        total, rest = total + part, torch.where(part.isfinite(), rest - part, 0.0)
+    return total
 
 
 def _holds(target: Format, dtype: torch.dtype) -> bool:

@@ -1,11 +1,12 @@
 """Arithmetic in a format on a device: what is stored, and what products are taken in.
 
-Four cases, one interface:
+Five cases, one interface:
 - *native*: the device multiplies the format; tensors are stored and multiplied in it, sums run in fp32 inside the
   product, results are rounded to the format.
 - *wide*: the device does not (fp16 on most CPUs); tensors are stored in the format and widened to fp32 for the
   product. Products of half-precision numbers are exact in fp32, so this is what the native instruction computes.
 - *emulated*: the format exists only as rounding inside float32 (fp8, tf32); operands and results are rounded.
+- *split*: as emulated, and products are taken by bf16 parts (bf16x2, bf16x3): see `split_products`.
 - *portable*: as wide, but stored in fp32 too (see `portable`): runtimes cast half formats and compute little in them.
 """
 
@@ -20,6 +21,7 @@ from halfwave.numerics.formats import Format, get_format
 from halfwave.numerics.hardware import multiplies_natively
 from halfwave.numerics.portable_mode import portable
 from halfwave.numerics.rounding import round_to
+from halfwave.numerics.split_products import Bilinear, multiply_parts
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,11 @@ class Arithmetic:
 
     @property
     def how(self) -> str:
-        """One word for records and `repr`: native, wide, emulated or portable."""
+        """One word for records and `repr`: native, wide, emulated, split or portable."""
         if self.portable:
             return "portable"
+        if self.format.parts > 1:
+            return "split"
         if self.format.emulated:
             return "emulated"
         return "native" if self.compute is self.storage else "wide"
@@ -71,6 +75,10 @@ class Arithmetic:
         Native products have rounded it already; a wide step keeps fp32 until it stores, as a fused kernel would.
         """
         return round_to(x, self.format) if self.format.emulated else x
+
+    def multiply(self, product: Bilinear, a: Tensor, b: Tensor) -> Tensor:
+        """`product`, linear in both, of loaded operands: one product, or those of their parts."""
+        return product(a, b) if self.format.parts == 1 else multiply_parts(product, a, b, self.format.parts)
 
     def product(self, x: Tensor) -> Tensor:
         """A product inside a fused step that no `settle` follows: what rounds it is the instruction, or nothing."""

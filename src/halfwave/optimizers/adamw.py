@@ -3,10 +3,12 @@
 With g the gradient, a complex number a pair (g_r, g_i), and |g|² = g_r² + g_i² (g² for a real parameter):
 
     m <- β1 m + (1 - β1) g,        v <- β2 v + (1 - β2) |g|²,
-    p <- p - η sqrt(1 - β2^t) / (1 - β1^t) · m / (sqrt(v) + ε),        p <- (1 - η λ) p.
+    p <- p - s η sqrt(1 - β2^t) / (1 - β1^t) · m / (sqrt(v) + ε),        p <- (1 - η λ) p.
 
 So the step of a complex number has the direction of its m, whatever basis its parts are in; torch's AdamW scales each
-part by its own history. ε stands before the correction of v and the decay after the step, as in neuraloperator.
+part by its own history. ε stands before the correction of v and the decay after the step, as in neuraloperator, where
+s = 1. A complex number then moves by some η, while torch's AdamW moves each of its parts by so much: s = sqrt(2) makes
+the two steps as long. For real numbers s is always 1.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ class AdamW(Optimizer):
         params: a model, or parameters or groups of them as torch takes them. Give the model where a wrapper has
             replaced its parameters (FSDP): the mark that tells pairs is then set again.
         lr, betas, eps, weight_decay: η, (β1, β2), ε, λ.
+        pair_scale: s of complex numbers.
         state: format of the moments, ``"fp32"`` (the parameters' own dtype), ``"bf16"``, or ``"8bit"``: codes in blocks
             of up to 256 numbers with a scale each (`moments`, `log_code`).
         foreach: all parameters at once, operator by operator: few launches, temporaries as large as the weights.
@@ -67,18 +70,25 @@ class AdamW(Optimizer):
         eps: float = 1e-6,
         weight_decay: float = 0.0,
         *,
+        pair_scale: float = 1.0,
         state: str = "fp32",
         foreach: bool | None = None,
         fused: bool | None = None,
     ) -> None:
-        _check(lr, betas, eps, weight_decay, state)
+        _check(lr, betas, eps, weight_decay, pair_scale, state)
         if foreach and fused:
             raise ValueError("foreach and fused are two ways to do the same: expected one of them")
         if isinstance(params, nn.Module):
             mark_pairs(params)
             params = [p for p in params.parameters() if p.requires_grad]
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "state": state}
-        super().__init__(params, defaults | {"foreach": foreach, "fused": fused})
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "pair_scale": pair_scale}
+        super().__init__(params, defaults | {"state": state, "foreach": foreach, "fused": fused})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Groups of a file from before `pair_scale` go on as they were."""
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("pair_scale", 1.0)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -96,10 +106,10 @@ class AdamW(Optimizer):
         return loss
 
     def _alike(self, used: list[tuple[int, Tensor]]) -> Iterator[list[tuple[int, Tensor]]]:
-        """Parameters on one kind of device with as many steps behind them."""
-        found: dict[tuple[str, float], list[tuple[int, Tensor]]] = {}
+        """Parameters on one kind of device with as many steps behind them, of pairs or of real numbers."""
+        found: dict[tuple[str, float, bool], list[tuple[int, Tensor]]] = {}
         for number, p in used:
-            key = (kind_of(p.device), float(self.state[p].get("step", 0)))
+            key = (kind_of(p.device), float(self.state[p].get("step", 0)), holds_pairs(p))
             found.setdefault(key, []).append((number, p))
         yield from found.values()
 
@@ -109,8 +119,9 @@ class AdamW(Optimizer):
             state = self._state_of(p, group["state"])
             state["step"] += 1
             operands.append(_operands(number, p, state))
-        step = _Step.of(group, int(self.state[used[0][1]]["step"]))
-        on_cpu = kind_of(used[0][1].device) == "cpu"
+        first = used[0][1]
+        step = _Step.of(group, int(self.state[first]["step"]), holds_pairs(first))
+        on_cpu = kind_of(first.device) == "cpu"
         if group["foreach"] or (group["fused"] is None and not on_cpu):
             step.together(operands)
             return
@@ -166,9 +177,10 @@ class _Step:
     count: int
 
     @classmethod
-    def of(cls, group: dict[str, Any], count: int) -> _Step:
+    def of(cls, group: dict[str, Any], count: int, pairs: bool) -> _Step:
         (beta1, beta2), lr = group["betas"], float(group["lr"])
         rate = lr * (1 - beta2**count) ** 0.5 / (1 - beta1**count)
+        rate *= group["pair_scale"] if pairs else 1.0
         return cls(rate, beta1, beta2, group["eps"], 1 - lr * group["weight_decay"], count)
 
     def in_slices(self, one: _Operands, compiled: bool) -> None:
@@ -266,8 +278,10 @@ def _cut_through_pairs(p: DTensor) -> bool:
     return any(placement.is_shard(p.ndim - 2) for placement in p.placements)
 
 
-def _check(lr: float, betas: tuple[float, float], eps: float, weight_decay: float, state: str) -> None:
-    for name, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay)):
+def _check(
+    lr: float, betas: tuple[float, float], eps: float, weight_decay: float, pair_scale: float, state: str
+) -> None:
+    for name, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay), ("pair_scale", pair_scale)):
         if not value >= 0:
             raise ValueError(f"{name} must be at least 0, got {value!r}")
     if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):

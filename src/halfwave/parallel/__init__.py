@@ -6,7 +6,7 @@ from halfwave.parallel.parallelize import parallelize, place_of, sum_gradients
 from halfwave.parallel.pieces import GridLayout, Piece, Span, split_sizes
 from halfwave.parallel.ranks import Ranks
 from halfwave.parallel.shards import clip_gradients, gradient_norm, own_rows, shard_of, whole_tensor
-from halfwave.parallel.traffic import LayerTraffic, gradient_bytes, plan_traffic, point_bytes
+from halfwave.parallel.traffic import LayerTraffic, gradient_bytes, plan_traffic
 from halfwave.parallel.wire import WireBytes, count_wire
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "parallelize",
     "place_of",
     "plan_traffic",
-    "point_bytes",
     "shard_of",
     "split_sizes",
     "sum_gradients",

@@ -21,7 +21,6 @@ from math import prod
 from torch import nn
 
 from halfwave.parallel.pieces import GridLayout, split_sizes
-from halfwave.parallel.ranks import Ranks
 from halfwave.parallel.shards import shard_of
 from halfwave.parallel.transform import ShardedTransform
 from halfwave.spectral import FourierTransform, SpectralConv
@@ -53,17 +52,6 @@ def plan_traffic(conv: SpectralConv, grid: tuple[int, ...], batch: int) -> Layer
     ranks = layout.ranks
     sent = 2 * batch * columns * numbers * ((rows - own) + (ranks.size - 1) * own)
     return LayerTraffic(sent, transposed_bytes(layout, grid, batch * (conv.in_channels + conv.out_channels)))
-
-
-def point_bytes(queries: int, numbers: int, itemsize: int, ranks: Ranks) -> int:
-    """What a process sends in a training step for the output kernel of a GINO: shares of sums, and gradients back.
-
-    With Q query points, of which q are its own, and `numbers` = functions x channels at each,
-
-        itemsize · numbers · [ (Q - q) + (P - 1) q ].
-    """
-    own = split_sizes(queries, ranks.size)[ranks.rank]
-    return itemsize * numbers * ((queries - own) + (ranks.size - 1) * own)
 
 
 def transposed_bytes(layout: GridLayout, grid: tuple[int, ...], fields: int) -> int:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from halfwave.errors import InputError
 from halfwave.measure import LiveBytes, storage_bytes
+from halfwave.numerics import few_slices
 from halfwave.planner.allocator import Overhead, Scratch, estimate_overhead
 from halfwave.planner.meta_step import Loss, MetaStep, Prepare
 from halfwave.planner.module_path import ModulePath
@@ -135,7 +136,7 @@ def plan_memory(
     scratch = Scratch()
     live = LiveBytes(lambda tensor: (path.place, tuple(tensor.shape), tensor.dtype), scratch.watch)
     path = ModulePath(live.mark)
-    with live:
+    with live, few_slices():
         groups = {
             "parameter": _tokens(live, dict(step.model.named_parameters())),
             "optimizer state": _tokens(live, state),

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from halfwave.errors import InputError
 from halfwave.models import NeuralOperator, PreparedGraphs, recompute_blocks, set_precision
-from halfwave.numerics import meta_as
+from halfwave.numerics import few_slices, meta_as
 from halfwave.optimizers import OPTIMIZERS as TRAINED
 from halfwave.optimizers import build_optimizer
 from halfwave.planner.module_path import ModulePath
@@ -95,7 +95,7 @@ class MetaStep:
         self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         self.update = _update(optimizer, self.model)
         # Also fills the caches of matrices and plans, as the first of many steps does.
-        with meta_as(kind), torch.no_grad():
+        with meta_as(kind), few_slices(), torch.no_grad():
             prediction = self.model(**self.inputs)
         self.target = tree_map(_float_like, prediction) if target is None else tree_map(empty, target)
 

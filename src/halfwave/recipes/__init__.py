@@ -10,7 +10,6 @@ from halfwave.recipes.paper import (
     PATH_MB,
     SAVED,
     WEIGHTS_MB,
-    describe_paper,
     paper_setting,
 )
 from halfwave.recipes.problems import LINE, PROBLEMS, TITLES, UNET_PROBLEMS
@@ -34,7 +33,6 @@ __all__ = [
     "DataFacts",
     "Recipe",
     "Scale",
-    "describe_paper",
     "general_recipe",
     "get_recipe",
     "paper_setting",

@@ -7,7 +7,7 @@ else: from neuraloperator's configuration files of the time where they have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,6 @@ class Stated:
     value: Any
     line: int
 
-    def __str__(self) -> str:
-        return f"{self.value} (paper.tex, line {self.line})"
-
 
 @dataclass(frozen=True)
 class Chosen:
@@ -29,9 +26,6 @@ class Chosen:
 
     value: Any
     because: str
-
-    def __str__(self) -> str:
-        return f"{self.value} (not stated: {self.because})"
 
 
 Setting = Stated | Chosen
@@ -159,9 +153,3 @@ def paper_setting(problem: str, name: str) -> Any:
 def paper_settings(problem: str, *names: str) -> dict[str, Any]:
     """Several of them, by name."""
     return {name: paper_setting(problem, name) for name in names}
-
-
-def describe_paper(problem: str) -> Iterator[str]:
-    """One line for each setting of a problem, with where it comes from."""
-    for name, setting in PAPER[problem].items():
-        yield f"{name}: {setting}"

@@ -56,26 +56,26 @@ class _DenseContraction:
             if grad_x is not None:
                 grad_x[part] = _input_gradient(g, weight[part], arith, self.weight_arith).view_as(x[part])
             if grad_weight is not None:
-                _weight_gradient(_rows(arith.load(x[part])), g, grad_weight[part].flatten(2))
+                _weight_gradient(arith, _rows(arith.load(x[part])), g, grad_weight[part].flatten(2))
         return grad_x, grad_weight
 
     def _blocks(self, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
         columns = _columns(weight, self.arith, self.weight_arith)
-        product = torch.bmm(_rows(self.arith.load(x)), columns)
+        product = self.arith.multiply(torch.bmm, _rows(self.arith.load(x)), columns)
         return _four_blocks(self.arith.product(product), x.shape[2])
 
 
 def _input_gradient(g: Tensor, weight: Tensor, arith: Arithmetic, weight_arith: Arithmetic) -> Tensor:
     """A function of its own, so that the widened weights are gone before their gradient is made."""
-    return arith.store(torch.bmm(g, _columns(weight, arith, weight_arith).transpose(1, 2)))
+    return arith.store(arith.multiply(torch.bmm, g, _columns(weight, arith, weight_arith).transpose(1, 2)))
 
 
-def _weight_gradient(rows: Tensor, g: Tensor, out: Tensor) -> None:
+def _weight_gradient(arith: Arithmetic, rows: Tensor, g: Tensor, out: Tensor) -> None:
     """rows^T g into `out` (K, C, 2O), as large as the weights: a copy of it shows in a training step."""
-    if out.dtype is g.dtype and not compiling():
+    if out.dtype is g.dtype and arith.format.parts == 1 and not compiling():
         torch.bmm(rows.transpose(1, 2), g, out=out)
     else:
-        out.copy_(torch.bmm(rows.transpose(1, 2), g))
+        out.copy_(arith.multiply(torch.bmm, rows.transpose(1, 2), g))
 
 
 def _mode_slices(x: Tensor, weight: Tensor) -> list[slice]:

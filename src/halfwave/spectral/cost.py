@@ -119,6 +119,8 @@ def choose(gemm: float, fft: float) -> str:
 
 def arithmetic_kind(arith: Arithmetic) -> str:
     """full (fp32, fp64), wide, native or emulated: what the rates depend on."""
+    if arith.how == "split":  # three to six products, where the emulated rates have one at four times the time
+        return "emulated"
     return arith.how if arith.format.half or arith.format.emulated else "full"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import torch
@@ -180,14 +181,16 @@ def _prepared(tensor: Tensor, number: int, step: ContractionStep, data: bool, fo
 def _run(step: ContractionStep, left: Tensor, right: Tensor, sizes: Mapping[str, int], formats: Formats) -> Tensor:
     if step.kind == "complex":
         return _run_complex(step, left, right)
+    arith = formats[0] if step.data else formats[1]
     if step.kind == "product":
         shape = {i: sizes[i] for i in step.right_subscripts if i != pairs.PAIR}
-        result = pairs.product(left, step.left_subscripts, right, shape, step.subscripts)
+        result = pairs.product(left, step.left_subscripts, right, shape, step.subscripts, arith)
     elif step.kind == "scale":
         result = pairs.scale(left, step.left_subscripts, right, step.right_subscripts, step.subscripts)
     else:
-        result = torch.einsum(f"{step.left_subscripts},{step.right_subscripts}->{step.subscripts}", left, right)
-    return formats[0].settle(result) if step.data else formats[1].store(result)
+        equation = f"{step.left_subscripts},{step.right_subscripts}->{step.subscripts}"
+        result = arith.multiply(partial(torch.einsum, equation), left, right)
+    return arith.settle(result) if step.data else arith.store(result)
 
 
 def _run_complex(step: ContractionStep, left: Tensor, right: Tensor) -> Tensor:

@@ -18,8 +18,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, Format
-from halfwave.spectral import fft, gemm
+from halfwave.numerics import Arithmetic, Format, interpreted
+from halfwave.spectral import fft, gemm, interpreted_gemm
 from halfwave.spectral.bias import add_at
 from halfwave.spectral.cost import narrow_range
 from halfwave.spectral.matrices import Weighting
@@ -128,6 +128,8 @@ class FourierTransform:
 
 
 def _engine(plan: TransformPlan) -> Engine:
+    if interpreted():
+        return interpreted_gemm
     return gemm if plan.backend == "gemm" else fft
 
 

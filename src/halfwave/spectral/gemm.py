@@ -58,12 +58,12 @@ def plain_synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
 def _analyse_fields(fields: Tensor, plan: TransformPlan, matrices: Matrices) -> Tensor:
     """(F, grid flattened) to (F, 2, K flattened), last axis first."""
     count = fields.shape[0]
-    block = fields.reshape(-1, plan.grid[-1]) @ matrices[-1]
+    block = plan.arith.multiply(torch.mm, fields.reshape(-1, plan.grid[-1]), matrices[-1])
     kept = plan.counts[-1]
     for axis in range(len(plan.grid) - 2, -1, -1):
         operand = plan.arith.product(block).reshape(-1, 2 * plan.grid[axis], kept)
         # bmm with an expanded matrix reads the big operand in place; matmul would fold it by transposing.
-        block = torch.bmm(matrices[axis].expand(operand.shape[0], -1, -1), operand)
+        block = plan.arith.multiply(torch.bmm, matrices[axis].expand(operand.shape[0], -1, -1), operand)
         kept *= plan.counts[axis]
     return block.reshape(count, 2, kept)
 
@@ -75,5 +75,6 @@ def _synthesise_fields(block: Tensor, plan: TransformPlan, matrices: Matrices) -
     for axis in range(len(plan.grid) - 1):
         kept //= plan.counts[axis]
         operand = block.reshape(-1, 2 * plan.counts[axis], kept)
-        block = plan.arith.product(torch.bmm(matrices[axis].t().expand(operand.shape[0], -1, -1), operand))
-    return (block.reshape(-1, 2 * kept) @ matrices[-1].t()).reshape(count, plan.points)
+        matrix = matrices[axis].t().expand(operand.shape[0], -1, -1)
+        block = plan.arith.product(plan.arith.multiply(torch.bmm, matrix, operand))
+    return plan.arith.multiply(torch.mm, block.reshape(-1, 2 * kept), matrices[-1].t()).reshape(count, plan.points)

@@ -19,7 +19,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Gradients, Operands, compiling, run_kernel, run_linear
+from halfwave.numerics import Arithmetic, Gradients, Operands, compiling, run_kernel, run_linear
 
 PAIR = "P"
 
@@ -89,7 +89,9 @@ class _Unblocks:
         return out
 
 
-def product(left: Tensor, subscripts: str, expanded: Tensor, right_shape: dict[str, int], result: str) -> Tensor:
+def product(
+    left: Tensor, subscripts: str, expanded: Tensor, right_shape: dict[str, int], result: str, arith: Arithmetic
+) -> Tensor:
     """Sum over the indices that both operands have and `result` lacks.
 
     `result` has the order batch, left's own, P, right's own: the order in which the matrix product leaves them.
@@ -102,7 +104,7 @@ def product(left: Tensor, subscripts: str, expanded: Tensor, right_shape: dict[s
     count = prod([sizes[i] for i in batch])
     rows = rows.reshape(count, prod([sizes[i] for i in mine]), expanded.shape[1])
     # bmm on a batch of one is slower than mm in the backward pass.
-    out = torch.bmm(rows, expanded) if count > 1 else torch.mm(rows[0], expanded[0])
+    out = arith.multiply(torch.bmm, rows, expanded) if count > 1 else arith.multiply(torch.mm, rows[0], expanded[0])
     return out.view([2 if i == PAIR else sizes[i] for i in result])
 
 

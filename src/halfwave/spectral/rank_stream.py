@@ -149,11 +149,20 @@ class _Tile:
     def contract(self, x: Tensor, window: Window, y: Tensor) -> None:
         """Add what these ranks make of the rows to `y`."""
         p = self.numbers(x, self.into, window)
-        _add_product(y, self.real(self.settled(p.mul_(self.mode_factor(window)))), self.out_of)
+        self.add_product(y, self.real(self.settled(p.mul_(self.mode_factor(window)))), self.out_of)
+
+    def add_product(self, total: Tensor, left: Tensor, right: Tensor) -> None:
+        """total += left right: inside the product where that is one, and as wide as the sum."""
+        arith = self.stream.formats[0]
+        if total.dtype is left.dtype and arith.format.parts == 1:
+            total.addmm_(left, right)
+        else:
+            total += arith.multiply(torch.mm, left, right)
 
     def numbers(self, rows: Tensor, blocks: Tensor, window: Window) -> Tensor:
         """rows times blocks as complex numbers, (*rows, r), in at least fp32."""
-        made = at_least_fp32(self.stream.formats[0].settle(torch.mm(rows, blocks)))
+        arith = self.stream.formats[0]
+        made = at_least_fp32(arith.settle(arith.multiply(torch.mm, rows, blocks)))
         sizes = dict(self.stream.plan.sizes)
         shape = [_length(window, i, sizes[i]) for i in self.stream.found.rows]
         return torch.view_as_complex(made.view(*shape, -1, 2))
@@ -204,15 +213,15 @@ class _Sums:
         modes = tile.mode_factor(window)
         p = tile.numbers(x, tile.into, window)
         if self.out_of is not None:
-            _add_product(self.out_of, tile.real(tile.settled(p * modes)).t(), g)
+            tile.add_product(self.out_of, tile.real(tile.settled(p * modes)).t(), g)
         h = tile.numbers(g, tile.out_back.t(), window)
         if self.modes:
             self._add_modes(p.mul_(h), modes, window)
         conjugate = tile.real(h.mul_(modes))
         if grad_x is not None:
-            _add_product(grad_x, conjugate, tile.into_back.t())
+            tile.add_product(grad_x, conjugate, tile.into_back.t())
         if self.into is not None:
-            _add_product(self.into, x.t(), conjugate)
+            tile.add_product(self.into, x.t(), conjugate)
 
     def _add_modes(self, numbers: Tensor, modes: Tensor, window: Window) -> None:
         absent = [axis for axis, size in enumerate(modes.shape) if size < numbers.shape[axis]]
@@ -263,14 +272,6 @@ def _into(rows: Tensor) -> Tensor:
 def _out_of(columns: Tensor) -> Tensor:
     """(2, O, r) complex, B and i B, to (2r, 2O)."""
     return torch.view_as_real(columns).permute(2, 0, 3, 1).flatten(0, 1).flatten(1)
-
-
-def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """total += left right: inside the product where that is as wide as the sum."""
-    if total.dtype is left.dtype:
-        total.addmm_(left, right)
-    else:
-        total += torch.mm(left, right)
 
 
 def _zeros(like: Tensor, shape: Sequence[int]) -> Tensor:

@@ -112,7 +112,7 @@ def plain_analyse(x: Tensor, plan: SphericalPlan) -> Tensor:
     if plan.backend == "fft" and plan.weighting == "hermitian":
         zonal = zonal * plan.longitude.to(zonal.dtype)[:, None, None]
     operand = arith.load(zonal.reshape(plan.orders, 2 * fields, plan.grid[0]))
-    spectrum = arith.store(torch.bmm(plan.legendre, operand.transpose(1, 2)))
+    spectrum = arith.store(arith.multiply(torch.bmm, plan.legendre, operand.transpose(1, 2)))
     spectrum = spectrum.reshape(plan.orders, plan.degrees, 2, fields).permute(1, 2, 0, 3)
     return spectrum.reshape(plan.degrees, 2, plan.orders * batch, channels)
 
@@ -122,7 +122,8 @@ def plain_synthesise(s: Tensor, plan: SphericalPlan) -> Tensor:
     batch, channels = s.shape[-2] // plan.orders, s.shape[-1]
     fields, arith = batch * channels, plan.arith
     operand = arith.load(s.reshape(plan.degrees, 2, plan.orders, fields).permute(2, 1, 3, 0))
-    zonal = arith.store(torch.bmm(operand.reshape(plan.orders, 2 * fields, plan.degrees), plan.legendre))
+    operand = operand.reshape(plan.orders, 2 * fields, plan.degrees)
+    zonal = arith.store(arith.multiply(torch.bmm, operand, plan.legendre))
     columns = arith.load(zonal).reshape(plan.orders, 2, fields * plan.grid[0])
     rows = _plain_irfft(columns, plan) if plan.backend == "fft" else _plain_rows(columns, plan)
     return arith.store(arith.settle(rows)).reshape(batch, channels, *plan.grid)
@@ -138,7 +139,7 @@ def _plain_irfft(columns: Tensor, plan: SphericalPlan) -> Tensor:
 
 def _plain_rows(columns: Tensor, plan: SphericalPlan) -> Tensor:
     """(M, 2, n) to (n, W)."""
-    return columns.transpose(0, 1).reshape(2 * plan.orders, -1).t() @ plan.longitude.t()
+    return plan.arith.multiply(torch.mm, columns.transpose(0, 1).reshape(2 * plan.orders, -1).t(), plan.longitude.t())
 
 
 def _folds(plan: SphericalPlan) -> bool:
@@ -151,14 +152,14 @@ def _folds(plan: SphericalPlan) -> bool:
 
 def _multiply(zonal: Tensor, spectrum: Tensor, part: slice, plan: SphericalPlan) -> None:
     """(m, 2F, H) into (L, 2, m, F): the Legendre products of the orders in `part`."""
-    product = torch.bmm(plan.legendre[part, part.start :], zonal.transpose(1, 2))
+    product = plan.arith.multiply(torch.bmm, plan.legendre[part, part.start :], zonal.transpose(1, 2))
     _store_degrees(product, spectrum[part.start :], plan)
 
 
 def _multiply_back(spectrum: Tensor, zonal: Tensor, part: slice, plan: SphericalPlan) -> None:
     """(L, 2, m, F) into (m, 2F, H)."""
     operand = _operand(spectrum[part.start :], plan)
-    plan.arith.store_into(zonal, torch.bmm(operand, plan.legendre[part, part.start :]))
+    plan.arith.store_into(zonal, plan.arith.multiply(torch.bmm, operand, plan.legendre[part, part.start :]))
 
 
 def _fold_and_multiply(zonal: Tensor, spectrum: Tensor, part: slice, plan: SphericalPlan) -> None:
@@ -232,14 +233,15 @@ def _synthesise_longitudes(zonal: Tensor, plan: SphericalPlan) -> Tensor:
             rows = longitudes_of(zonal[:, :, part])
         else:
             columns = plan.arith.load(zonal[:, :, part].transpose(0, 1)).reshape(2 * plan.orders, -1)
-            rows = columns.t() @ plan.longitude.t()
+            rows = plan.arith.multiply(torch.mm, columns.t(), plan.longitude.t())
         out[part] = plan.arith.settle(rows).view(-1, latitudes, longitudes)
     return out
 
 
 def _product_of_longitudes(rows: Tensor, plan: SphericalPlan) -> Tensor:
     """(n, W) to (M, 2, n), a view."""
-    return (plan.longitude.t() @ rows.t()).unflatten(0, (2, plan.orders)).transpose(0, 1)
+    columns = plan.arith.multiply(torch.mm, plan.longitude.t(), rows.t())
+    return columns.unflatten(0, (2, plan.orders)).transpose(0, 1)
 
 
 def _rfft(rows: Tensor, plan: SphericalPlan) -> Tensor:

@@ -19,7 +19,7 @@ from halfwave.theory.block_range import Peak, contraction_peaks, forward_peaks, 
 from halfwave.theory.bound import Bound, Number, all_known, read_number, upper
 from halfwave.theory.lattice import Integers, read_grid, require_powers_of_two
 from halfwave.theory.pipeline import ErrorState, Pipeline, cast
-from halfwave.theory.roundoff import holds, read_format, sum_growth
+from halfwave.theory.roundoff import holds, part_products, product_growth, read_format
 from halfwave.theory.transforms import forward_transform, inverse_transform
 
 ROOT2 = math.sqrt(2.0)
@@ -131,8 +131,8 @@ def _contract(state: ErrorState, chosen: Pipeline, sizes: Sizes, r2: float, ra: 
     relative, underflow = _weight_error(chosen, target)
     rounding = relative * ra + ROOT2 * underflow * math.sqrt(sizes.in_channels * sizes.out_channels)
     terms = 2 * sizes.in_channels
-    sums = ROOT2 * sum_growth(chosen.accumulator(target), terms).excess * _moduli(chosen, sizes, ra)
-    lost = ROOT2 * terms * wide.absolute * math.sqrt(sizes.kept * sizes.out_channels)
+    sums = ROOT2 * product_growth(chosen.accumulator(target), terms, target).excess * _moduli(chosen, sizes, ra)
+    lost = ROOT2 * terms * part_products(target) * wide.absolute * math.sqrt(sizes.kept * sizes.out_channels)
     relative_error, absolute_error = rounding + sums, lost
     if chosen.cast_every_step:
         relative_error += ROOT2 * unit.relative * (r2 + rounding + sums)

@@ -16,7 +16,7 @@ from halfwave.theory.bound import outward_up
 from halfwave.theory.growth import Growth
 from halfwave.theory.overflow import fft_growth
 from halfwave.theory.pipeline import ErrorState, Pipeline
-from halfwave.theory.roundoff import read_format, roundoff_of, sum_growth
+from halfwave.theory.roundoff import part_products, product_peak, read_format, roundoff_of
 from halfwave.theory.transforms import library_growth
 
 
@@ -59,7 +59,8 @@ def contraction_peaks(
     """Products of rounded weights (`moduli` >= || |R^| ||) with the spectrum before, and their sum, the one after."""
     target = read_format(chosen.contraction)
     sums, wide = chosen.accumulator(target), chosen.sum_unit(target)
-    inside = moduli * (before.norm + before.error) * sum_growth(sums, terms).factor + terms * wide.absolute
+    reach = moduli * (before.norm + before.error) * product_peak(sums, terms, target)
+    inside = reach + terms * part_products(target) * wide.absolute
     yield Peak("sums of the contraction", outward_up(inside), sums.format)
     unit = chosen.unit(target)
     stored = max(inside * unit.growth.factor + unit.absolute, after.norm + after.error)
@@ -80,8 +81,9 @@ def _through_matrices(chosen: Pipeline, target: Format, grid: tuple[int, ...], s
     unit, sums = chosen.unit(target), chosen.accumulator(target)
     size = unit.growth.factor * size + unit.absolute
     for side in grid:
-        entry = Growth(unit.unit_error(1.0 / side)) * sum_growth(sums, 2 * side + 2) * unit.growth
-        size = size * entry.factor + 2 * side * chosen.sum_unit(target).absolute + unit.absolute
+        entry = (Growth(unit.unit_error(1.0 / side)) * unit.growth).factor * product_peak(sums, 2 * side + 2, target)
+        lost = 2 * side * part_products(target) * chosen.sum_unit(target).absolute
+        size = size * entry + lost + unit.absolute
     return outward_up(size)
 
 

@@ -93,6 +93,13 @@ def read_number(name: str, value: Number, *, positive: bool = False) -> float:
     return number
 
 
+def read_count(name: str, value: int) -> int:
+    """`value`; raises unless it is an integer >= 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{name} must be an integer >= 1, got {value!r}")
+    return value
+
+
 def read_per_axis(name: str, value: Number | Sequence[Number], dimension: int) -> tuple[float, ...]:
     """One constant for each axis: a single number stands for every axis."""
     if not is_several(value):

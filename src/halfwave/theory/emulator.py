@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from halfwave.errors import InputError
-from halfwave.numerics import Accumulation, Format, round_to
+from halfwave.numerics import Accumulation, Format, kept_products, round_to
 from halfwave.theory.lattice import require_powers_of_two
 from halfwave.theory.roundoff import read_format
 
@@ -102,17 +102,24 @@ def emulated_coefficient(
 ) -> complex:
     """(1/n) sum_j q(s v_j) q(phi_j) / s, with the roundings that `algorithm` names; sums run from first to last."""
     rounded = round_to(_tensor(values * algorithm.scale), target).ravel()
-    parts = [round_to(_tensor(part), target).ravel() * rounded for part in (modes.real, modes.imag)]
+    sides = [round_to(_tensor(part), target).ravel() for part in (modes.real, modes.imag)]
     if algorithm.name == "gemm":
-        if algorithm.products_rounded:
-            parts = [round_to(part, target) for part in parts]
-        sums = [_sequential_sum(part, algorithm.sums) for part in parts]
+        sums = [_summed(rounded, side, target, algorithm) for side in sides]
     else:
-        sums = [float(part.sum()) for part in parts]
+        sums = [float((side * rounded).sum()) for side in sides]
     means = torch.tensor(sums, dtype=torch.float64) / values.size
     if algorithm.output_cast:
         means = round_to(means, target)
     return complex(float(means[0]), float(means[1])) / algorithm.scale
+
+
+def _summed(a: Tensor, b: Tensor, target: Format, algorithm: Algorithm) -> float:
+    """sum_j a_j b_j, products exact in float64 or rounded; by parts a sum for each pair of them, and theirs."""
+    products = [x * y for x, y in kept_products(a, b, target.parts)] if target.parts > 1 else [a * b]
+    if algorithm.products_rounded:
+        products = [round_to(torch.stack(products).sum(0), target)]
+    sums = [_sequential_sum(product, algorithm.sums) for product in products]
+    return sums[0] if len(sums) == 1 else _sequential_sum(torch.tensor(sums, dtype=torch.float64), algorithm.sums)
 
 
 def _sequential_sum(terms: Tensor, sums: Accumulation) -> float:

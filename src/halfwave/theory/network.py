@@ -15,14 +15,15 @@ from dataclasses import dataclass
 
 from halfwave.errors import InputError
 from halfwave.numerics import Format
-from halfwave.theory.bound import Bound, Number, all_known, outward_up, read_number, upper
+from halfwave.theory.bound import Bound, Number, all_known, outward_up, read_count, read_number, upper
 from halfwave.theory.roundoff import (
     Accumulator,
+    part_products,
+    product_growth,
     read_accumulation,
     read_format,
     roundoff_in,
     roundoff_of,
-    sum_growth,
 )
 
 # Largest |sigma'|, rounded up: GELU at x = sqrt2, SiLU at x = 2.3994.
@@ -91,7 +92,7 @@ def bound_rounding(format: str | Format, *, norm: Number, channels: int) -> Boun
     """Storing a field of (computed) rms norm `norm` in a format: u' norm + eta sqrt(channels)."""
     unit = roundoff_of(read_format(format))
     size = read_number("norm", norm)
-    value = unit.relative * size + unit.absolute * math.sqrt(_channels("channels", channels))
+    value = unit.relative * size + unit.absolute * math.sqrt(read_count("channels", channels))
     return upper(value, "B3 (one rounding)", (f"rms norm <= {size:.6g}", "no overflow"), all_known(norm))
 
 
@@ -113,7 +114,7 @@ def bound_pointwise(
     """
     target = read_format(format)
     unit = roundoff_of(target)
-    inputs, outputs = _channels("in_channels", in_channels), _channels("out_channels", out_channels)
+    inputs, outputs = read_count("in_channels", in_channels), read_count("out_channels", out_channels)
     size, spectral, moduli = read_number("norm", norm), read_number("w2", w2), read_number("wa", wa)
     shift = read_number("bias", bias)
     entered = unit.relative * size + unit.absolute * math.sqrt(inputs)
@@ -121,17 +122,12 @@ def bound_pointwise(
     weights = unit.relative * moduli + unit.absolute * math.sqrt(inputs * outputs)
     # Products may be inexact in the accumulator (fp32 in fp32): one rounding more than the C additions.
     sums_in = read_accumulation(accumulate)
-    growth, wide = sum_growth(sums_in, inputs + 1).excess, roundoff_in(sums_in)
+    growth, wide = product_growth(sums_in, inputs + 1, target).excess, roundoff_in(sums_in)
     shifting = unit.relative * shift + unit.absolute * math.sqrt(outputs)
-    sums = growth * ((moduli + weights) * seen + shift + shifting) + (inputs + 1) * wide.absolute * math.sqrt(outputs)
+    lost = part_products(target) * (inputs + 1) * wide.absolute * math.sqrt(outputs)
+    sums = growth * ((moduli + weights) * seen + shift + shifting) + lost
     before = spectral * entered + weights * seen + shifting + sums
     value = before + unit.relative * (spectral * size + shift + before) + unit.absolute * math.sqrt(outputs)
     assumptions = (f"rms norm of the input <= {size:.6g}", f"sums in {sums_in}, any order", "no overflow")
     known = all_known(w2, wa, norm, bias) and sums_in.known
     return upper(value, f"B4 (pointwise layer in {target.name})", assumptions, known)
-
-
-def _channels(name: str, value: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} must be an integer >= 1, got {value!r}")
-    return value

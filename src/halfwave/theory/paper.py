@@ -10,8 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from halfwave.errors import InputError
-from halfwave.theory.bound import Bound, Number, read_number
+from halfwave.theory.bound import Bound, Number, read_count, read_number
 
 _NOTE = ("as printed in the paper, where it does not always hold",)
 
@@ -22,20 +21,20 @@ def paper_bound_discretization(
     """Theorem 3.1, upper: Disc <= 2 sqrt(d) (|w| + L) M n^(-1/d)."""
     size, slope = read_number("sup", sup), read_number("lipschitz", lipschitz)
     length = math.hypot(*frequency) if isinstance(frequency, Sequence) else abs(frequency)
-    rate = math.sqrt(_positive("dimension", dimension)) * _positive("points", points) ** (-1.0 / dimension)
+    rate = math.sqrt(read_count("dimension", dimension)) * read_count("points", points) ** (-1.0 / dimension)
     return _printed(2.0 * rate * (length + slope) * size, "Theorem 3.1 (upper bound)")
 
 
 def paper_lower_bound_discretization(points: int, dimension: int, *, sup: Number) -> Bound:
     """Theorem 3.1, lower (w = 1): sup Disc >= c1 sqrt(d) M n^(-2/d); c1 = pi/6 is what the proof gives at d = 1."""
-    rate = math.sqrt(_positive("dimension", dimension)) * _positive("points", points) ** (-2.0 / dimension)
+    rate = math.sqrt(read_count("dimension", dimension)) * read_count("points", points) ** (-2.0 / dimension)
     return _printed(math.pi / 6.0 * rate * read_number("sup", sup), "Theorem 3.1 (lower bound)", "lower")
 
 
 def paper_lower_bound_algebra(points: int, dimension: int) -> Bound:
     """The last line of that proof: d/(3 2^d pi^(d-2)) n^(1/(2d)), said to be the error of x_1...x_d at w = 1."""
-    d = _positive("dimension", dimension)
-    value = d / (3.0 * 2.0**d * math.pi ** (d - 2)) * _positive("points", points) ** (1.0 / (2.0 * d))
+    d = read_count("dimension", dimension)
+    value = d / (3.0 * 2.0**d * math.pi ** (d - 2)) * read_count("points", points) ** (1.0 / (2.0 * d))
     return _printed(value, "Theorem 3.1 (last line of the proof)", "lower")
 
 
@@ -46,14 +45,14 @@ def paper_bound_precision(eps: float, *, sup: Number) -> Bound:
 
 def paper_bound_discretization_general(points: int, dimension: int, *, lipschitz: Number) -> Bound:
     """Theorem A.1, upper: |int f - mean f| <= L sqrt(d) n^(-1/d). (It holds; T1 has A_d for sqrt(d).)"""
-    rate = math.sqrt(_positive("dimension", dimension)) * _positive("points", points) ** (-1.0 / dimension)
+    rate = math.sqrt(read_count("dimension", dimension)) * read_count("points", points) ** (-1.0 / dimension)
     return _printed(rate * read_number("lipschitz", lipschitz), "Theorem A.1 (upper bound)")
 
 
 def paper_lower_bound_discretization_general(points: int, dimension: int) -> Bound:
     """Theorem A.1, lower: sup |int f - mean f| >= 2^(1-d) d n^(-1/d)."""
-    d = _positive("dimension", dimension)
-    value = 2.0 ** (1 - d) * d * _positive("points", points) ** (-1.0 / d)
+    d = read_count("dimension", dimension)
+    value = 2.0 ** (1 - d) * d * read_count("points", points) ** (-1.0 / d)
     return _printed(value, "Theorem A.1 (lower bound)", "lower")
 
 
@@ -69,9 +68,3 @@ def paper_lower_bound_precision_general(eps: float, *, sup: Number) -> Bound:
 
 def _printed(value: float, theorem: str, kind: Literal["upper", "lower"] = "upper") -> Bound:
     return Bound(value, f"{theorem} of the paper", _NOTE, guaranteed=False, kind=kind)
-
-
-def _positive(name: str, value: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} must be an integer >= 1, got {value!r}")
-    return value

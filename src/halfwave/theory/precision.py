@@ -21,11 +21,13 @@ from halfwave.theory.roundoff import (
     Accumulator,
     Roundoff,
     holds,
+    part_moduli,
+    part_products,
+    product_growth,
     read_accumulation,
     read_format,
     roundoff_in,
     roundoff_of,
-    sum_growth,
 )
 
 AlgorithmName = Literal["inputs", "gemm", "fft"]
@@ -84,7 +86,7 @@ def bound_precision(
 
     - inputs: a = (1+u')(1+mu), b = eta (1+mu);
     - gemm: then rounded products (a(1+u'), b(1+u') + sqrt2 eta), n-1 additions in any order (both times
-      1 + (n-1) u_acc) and the output cast (as the products);
+      1 + (n-1) u_acc; for products by bf16 parts `product_growth`) and the output cast (as the products);
     - fft: a = (1+u')G, b = (1 + c) eta G, G = (1+u')^log2(n) [(1+mu)(1+rho)]^(sum_k max(log2 m_k - 2, 0)), c the
       losses of the butterflies, below 1/sqrt2 (`fft_losses`).
 
@@ -136,9 +138,9 @@ def _products(target: Format, chosen: Algorithm, points: int) -> tuple[Growth, f
     return _rounded(a, b, unit) if chosen.output_cast else (a, b)
 
 
-def _rounded(a: Growth, b: float, unit: Roundoff) -> tuple[Growth, float]:
-    """A complex number rounded part by part: relative u', absolute sqrt2 eta."""
-    return a * unit.growth, b * unit.growth.factor + math.sqrt(2.0) * unit.absolute
+def _rounded(a: Growth, b: float, unit: Roundoff, times: int = 1) -> tuple[Growth, float]:
+    """A complex number rounded part by part: relative u', absolute sqrt2 eta; or a sum of `times` such numbers."""
+    return a * unit.growth, b * unit.growth.factor + times * math.sqrt(2.0) * unit.absolute
 
 
 def _accumulated(a: Growth, b: float, target: Format, chosen: Algorithm, points: int) -> tuple[Growth, float]:
@@ -147,12 +149,13 @@ def _accumulated(a: Growth, b: float, target: Format, chosen: Algorithm, points:
         exact = holds(sums.format, target)
     else:
         # Products have 2p bits and reach down to the square of the smallest subnormal.
-        exact = sums.nearest and 2 * target.precision <= sums.format.precision
+        digits = target.precision if target.parts == 1 else FORMATS["bf16"].precision
+        exact = sums.nearest and 2 * digits <= sums.format.precision
         exact = exact and target.smallest_subnormal**2 >= sums.format.smallest_subnormal
     # A sum is flushed at most once for each product, and a product that is flushed leaves no sum to flush.
     if not exact or sums.flushes:
-        a, b = _rounded(a, b, roundoff_in(sums))
-    growth = sum_growth(sums, points - 1)
+        a, b = _rounded(a, b, roundoff_in(sums), part_products(target))
+    growth = product_growth(sums, points - 1, target)
     return a * growth, b * growth.factor
 
 
@@ -171,7 +174,7 @@ def _fits(
         return True
     mean = outward_up(chosen.scale * average * relative.factor + absolute)
     product = outward_up(chosen.scale * peak * relative.factor + absolute)
-    sums = points * mean <= chosen.sums.format.largest
+    sums = points * mean * part_moduli(target) <= chosen.sums.format.largest
     return sums and (not chosen.products_rounded or product <= target.largest) and mean <= target.largest
 
 

@@ -108,6 +108,36 @@ def sum_growth(sums: Accumulation, additions: int) -> Growth:
     return Growth(additions * sums.unit) if sums.nearest else Growth(sums.unit) ** additions
 
 
+# |a2| <= 2^-8 |a| and |a3| <= 2^-17 |a|: what products of parts leave out, a2 b2, or a2 b3 + a3 b2 + a3 b3.
+_LEFT_OUT = {1: 0.0, 2: 2.0**-16, 3: 2.0**-24 + 2.0**-34}
+
+
+def part_products(format: Format) -> int:
+    """Products that one product is taken by: a_i b_j with i + j <= parts + 1."""
+    return format.parts * (format.parts + 1) // 2
+
+
+def part_moduli(format: Format) -> float:
+    """How much larger than |a b| the moduli of those products add up to: |a1| + |a2| + |a3| <= (1 + 2^-7) |a|."""
+    return (1.0 + 2.0**-7) ** 2 if format.parts > 1 else 1.0
+
+
+def product_growth(sums: Accumulation, additions: int, format: Format) -> Growth:
+    """k additions of k + 1 products, in any order; by parts as many for each pair of them, and then those of the pairs.
+
+    The moduli of products of parts add up to more, and some are left out.
+    """
+    if format.parts == 1:
+        return sum_growth(sums, additions)
+    inside = sum_growth(sums, additions) * sum_growth(sums, part_products(format) - 1)
+    return Growth(_LEFT_OUT[format.parts] + part_moduli(format) * inside.excess)
+
+
+def product_peak(sums: Accumulation, additions: int, format: Format) -> float:
+    """The largest partial sum of it, over the sum of the moduli of the products."""
+    return part_moduli(format) * product_growth(sums, additions, format).factor
+
+
 def holds(outer: Format, inner: Format) -> bool:
     """Is every number of `inner` a number of `outer` (so that casting is exact)?"""
     return (

@@ -21,7 +21,7 @@ from halfwave.theory.dft_matrix import matrix_error
 from halfwave.theory.growth import Growth
 from halfwave.theory.overflow import fft_growth, fft_losses
 from halfwave.theory.pipeline import ErrorState, Pipeline, cast
-from halfwave.theory.roundoff import Roundoff, read_format, roundoff_of, sum_growth
+from halfwave.theory.roundoff import Roundoff, part_products, product_growth, read_format, roundoff_of
 
 ROOT2 = math.sqrt(2.0)
 
@@ -92,10 +92,10 @@ def _product(state: ErrorState, chosen: Pipeline, target: Format, step: Transfor
     unit, wide = chosen.unit(target), chosen.sum_unit(target)
     delta = matrix_error(step.side, step.kept, target, unit, step.scales)
     entry = 1.0 + max(unit.unit_error(scale) for scale in step.scales)
-    growth = sum_growth(sums_in, step.terms) * Growth(sums_in.unit) ** 2
+    growth = product_growth(sums_in, step.terms, target) * Growth(sums_in.unit) ** 2
     sums = step.parts * growth.excess * entry * math.sqrt(step.kept)
     # A product that underflows, or a sum that is flushed, not both: a zero added leaves the sum as it is.
-    lost = step.terms * wide.absolute * math.sqrt(step.entries)
+    lost = step.terms * part_products(target) * wide.absolute * math.sqrt(step.entries)
     return ErrorState(state.norm, state.error, None).through(1.0, delta + sums, lost)
 
 

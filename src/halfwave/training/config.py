@@ -108,7 +108,8 @@ class TrainConfig(BaseModel):
     """Of AdamW: an update also shrinks every weight by this, times the learning rate."""
     optimizer: Literal["adamw", "adamw_pair", "adamw_pair_bf16", "adamw_pair_8bit"] = "adamw"
     """torch's AdamW; adamw_pair, with one second moment for each complex number, as neuraloperator's has; the same with
-    its state in bf16, or in blocks of 8-bit codes."""
+    its state in bf16, or in blocks of 8-bit codes. The learning rate means steps of one length in all of them: complex
+    numbers move sqrt(2) times as far as in neuraloperator."""
     scheduler: Literal["cosine", "one-cycle", "constant"] = "cosine"
     """Of the learning rate: a cosine down to zero; the same after a rise over the first 30% of updates; or none."""
     augment: tuple[str, ...] = ()

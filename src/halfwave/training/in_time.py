@@ -18,7 +18,7 @@ from halfwave.training.operator import Operator
 
 
 @dataclass(frozen=True)
-class PerStep:
+class PerStep(Loss):
     """The mean of a loss over the steps of a window: late states count as early ones, whatever their size.
 
     Predictions are B x (m C) x grid, m of the k states of targets B x (k C) x grid: those of `unrolled.span`, or all
@@ -40,9 +40,6 @@ class PerStep:
     def counted(self, target: Tensor) -> Tensor:
         """Samples with a state that is not zero among those that have a loss."""
         return self.loss.counted(self._states(self._chosen(target))).reshape(len(target), -1).any(dim=1)
-
-    def __call__(self, prediction: Tensor, target: Tensor) -> Tensor:
-        return self.per_sample(prediction, target).mean()
 
     def _chosen(self, target: Tensor) -> Tensor:
         if self.unrolled is None:

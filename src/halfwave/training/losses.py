@@ -48,11 +48,13 @@ class Loss(Protocol):
         """Whether the target of each sample is none that counts as zero, (B,)."""
         ...
 
-    def __call__(self, prediction: Tensor, target: Any) -> Tensor: ...
+    def __call__(self, prediction: Tensor, target: Any) -> Tensor:
+        """The mean over samples."""
+        return self.per_sample(prediction, target).mean()
 
 
 @dataclass(frozen=True)
-class RelativeL2:
+class RelativeL2(Loss):
     """Relative L2 error of fields (B, C, *grid), or of values on points (B, C, P); without a domain all count alike."""
 
     domain: Domain | None = None
@@ -67,12 +69,9 @@ class RelativeL2:
     def counted(self, target: Tensor) -> Tensor:
         return self.part.largest(target) > self.floor
 
-    def __call__(self, prediction: Tensor, target: Tensor) -> Tensor:
-        return self.per_sample(prediction, target).mean()
-
 
 @dataclass(frozen=True)
-class RelativeH1:
+class RelativeH1(Loss):
     """Relative H1 error of fields (B, C, *grid)."""
 
     domain: Domain
@@ -89,12 +88,9 @@ class RelativeH1:
     def counted(self, target: Tensor) -> Tensor:
         return self.part.largest(target) > self.floor
 
-    def __call__(self, prediction: Tensor, target: Tensor) -> Tensor:
-        return self.per_sample(prediction, target).mean()
-
 
 @dataclass(frozen=True)
-class CloudL2:
+class CloudL2(Loss):
     """Relative L2 error of each geometry of a batch of point clouds; with `by_area` each point counts by its area.
 
     There is no H1 on a cloud: its points have no neighbours along an axis to take a difference with.
@@ -111,9 +107,6 @@ class CloudL2:
 
     def counted(self, target: Pressures) -> Tensor:
         return sizes_of(target) > self.floor
-
-    def __call__(self, prediction: Tensor, target: Pressures) -> Tensor:
-        return self.per_sample(prediction, target).mean()
 
     def _error(self, prediction: Tensor, values: Tensor, areas: Tensor) -> Tensor:
         weights = areas if self.by_area else None

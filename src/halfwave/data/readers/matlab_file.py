@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import io
 
-from halfwave.data.arrays import LazyArray
+from halfwave.data.arrays import HeldArray, LazyArray
 from halfwave.data.claims import check_memory, check_packed
 from halfwave.data.h5_reading import H5Reader, require_numeric
 from halfwave.data.readers.common import Found, ReadOptions
@@ -29,16 +29,6 @@ _BYTES = {
     "double": 8,
     "logical": 1,
 }
-
-
-class MemoryArray:
-    """An array that is in memory already."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self.values, self.shape = values, values.shape
-
-    def read(self, indices: np.ndarray) -> np.ndarray:
-        return self.values[indices]
 
 
 class MatlabH5Array:
@@ -96,8 +86,8 @@ def read_matlab(path: Path, options: ReadOptions) -> Found:
             raise InputError(f"{path}: '{key}' has type {content[key].dtype}; real numbers are expected")
     outputs = content[y]
     at = _time_step(content[x].shape, outputs.shape, options.steps[1], path)
-    inputs = MemoryArray(content[x])
-    answers = inputs if y == x else MemoryArray(outputs if at is None else outputs[..., at])
+    inputs = HeldArray(content[x])
+    answers = inputs if y == x else HeldArray(outputs if at is None else outputs[..., at])
     states = None if at is None else Trajectories(MemoryStates(np.moveaxis(outputs, -1, 1)[:, :, None]))
     return _found(path, (x, y), inputs, answers, at, states, options)
 

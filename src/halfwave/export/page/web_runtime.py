@@ -23,6 +23,8 @@ FILES = {
     "ort.wasm.bundle.min.mjs": "11e64bd8ffe11bd1a2a2f0d6275fdfbbba7262f0b76b99b53d228a8a22ef3d90",
     "ort-wasm-simd-threaded.wasm": "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2",
 }
+PATIENCE = 120.0
+"""Seconds that npm gets: by its own settings it waits 5 minutes for an answer, and asks three times."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,22 @@ def _fetch(folder: Path) -> None:
     if npm is None:
         raise InputError(f"{wanted}: npm is not installed")
     with tempfile.TemporaryDirectory() as scratch:
-        command = [npm, "pack", f"onnxruntime-web@{VERSION}", "--silent", "--pack-destination", scratch]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=scratch)
+        reason = _pack(npm, Path(scratch))
         packed = list(Path(scratch).glob("*.tgz"))
-        if done.returncode or not packed:
-            reason = (done.stderr or done.stdout).strip().splitlines() or ["no package came"]
-            raise InputError(f"{wanted}: npm says {reason[-1]!r}")
+        if reason or not packed:
+            raise InputError(f"{wanted}: npm says {reason or 'no package came'!r}")
         _unpack(packed[0], make_directory(folder))
+
+
+def _pack(npm: str, folder: Path) -> str:
+    """The package of VERSION in `folder`; the last line of what npm says if it fails, else nothing."""
+    command = [npm, "pack", f"onnxruntime-web@{VERSION}", "--silent", "--pack-destination", str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return f"nothing for {PATIENCE:.0f} s"
+    said = (done.stderr or done.stdout).strip().splitlines() or ["no package came"]
+    return said[-1] if done.returncode else ""
 
 
 def _unpack(package: Path, folder: Path) -> None:
