@@ -105,7 +105,7 @@ def test_gradient_passes_straight_through():
     assert x.grad.tolist() == [2.0, 3.0, 4.0]
 
 
-@pytest.mark.parametrize("name", ["tf32", "fp8_e4m3", "bf16x2", "bf16x3"])
+@pytest.mark.parametrize("name", ["tf32", "bf16", "fp8_e4m3", "bf16x2", "bf16x3"])
 def test_rounding_is_compiled_without_a_break(name):
     """Formats that exist only as rounding: the same numbers, and the same gradient, in one graph."""
     x = torch.randn(64, generator=torch.Generator().manual_seed(0)).requires_grad_()
@@ -113,6 +113,15 @@ def test_rounding_is_compiled_without_a_break(name):
     assert torch.equal(found, round_to(x, name) * 3)
     found.sum().backward()
     assert torch.equal(x.grad, torch.full_like(x, 3.0))
+
+
+def test_the_compiler_does_not_take_rounding_away():
+    """Its pass that takes fp32 to bf16 and back for nothing would leave numbers as they are, and parts no rest."""
+    x = torch.cat([torch.randn(1000) * 10.0**e for e in (-40, -20, 0, 20, 38)])
+    x = torch.cat([x, torch.tensor([torch.inf, -torch.inf, torch.nan, 3.3962e38, 1 + 2.0**-8, 1 + 3 * 2.0**-8, 0.0])])
+    for name in ("bf16", "bf16x2"):
+        found = torch.compile(lambda x, name=name: round_to(x, name))(x)
+        torch.testing.assert_close(found, round_to(x, name), rtol=0, atol=0, equal_nan=True)
 
 
 def test_bad_names_and_integers_raise():

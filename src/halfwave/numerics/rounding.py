@@ -76,17 +76,29 @@ def _rounded(x: Tensor, target: Format) -> Tensor:
         x = x.clamp(-target.largest, target.largest)
     if target.parts > 1 and x.dtype is not torch.float64:
         return _sum_of_parts(x, target.parts)
+    if target.dtype is torch.bfloat16 and x.dtype is torch.float32:
+        return _bf16(x)
     if target.dtype is not None and x.dtype is not torch.float64:
         rounded = x.to(target.dtype).to(x.dtype)
         return _overflow_to_nan(x, rounded, target) if target.overflow == "nan" else rounded
     return _round_by_hand(x, target)
 
 
+def _bf16(x: Tensor) -> Tensor:
+    """fp32 rounded to bf16. By its bits where compiled: inductor takes a cast there and back for none at all."""
+    if not compiling():
+        return x.to(torch.bfloat16).to(x.dtype)
+    bits = x.view(torch.int32)
+    even = (bits >> 16) & 1
+    rounded = ((bits + 0x7FFF + even) & -0x10000).view(torch.float32)
+    return torch.where(x.isfinite(), rounded, x)
+
+
 def _sum_of_parts(x: Tensor, parts: int) -> Tensor:
     """Each part the rounding to bf16 of what is left; exact, as the sum has no digit below the last one of x."""
     total, rest = torch.zeros_like(x), x
     for _ in range(parts):
-        part = rest.to(torch.bfloat16).to(x.dtype)
+        part = _bf16(rest.float()).to(x.dtype)
         total, rest = total + part, torch.where(part.isfinite(), rest - part, 0.0)
     return total
 
