@@ -30,9 +30,10 @@ lint: $(VENV)/.installed-test
 	$(BIN)/lint-imports
 
 # Once on this machine, and what depends on it (`numerics/hardware.py`) once more as on the other kind: a CPU that
-# multiplies bf16 where this one does not (or the other way round), and two threads.
+# multiplies bf16 where this one does not (or the other way round), and two threads. A file's tests stay in one process,
+# so that what they share (a trained run, a built site, processes that were started) is made once; long files go first.
 test: lint
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 	HALFWAVE_CPU_MULTIPLIES=other OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q -m hardware
 	$(BIN)/python benchmarks/mutate_bounds.py --short
 

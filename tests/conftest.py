@@ -12,6 +12,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -72,10 +73,20 @@ def hardware(request):
         yield request.param
 
 
+LONG_ROOMS = ("training", "export", "experiments", "parallel", "docs", "report", "faults", "cli", "optimizers", "data")
+"""The longest files are in these: begun last, one of them would keep a single process busy at the end."""
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if "hardware" in item.fixturenames:
             item.add_marker(pytest.mark.hardware)
+    items.sort(key=_room_rank)
+
+
+def _room_rank(item):
+    room = item.path.relative_to(Path(__file__).parent).parts[0]
+    return LONG_ROOMS.index(room) if room in LONG_ROOMS else len(LONG_ROOMS)
 
 
 def pytest_terminal_summary(terminalreporter):

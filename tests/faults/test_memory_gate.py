@@ -1,5 +1,6 @@
 """The memory plan as a gate: a training that does not fit is refused before it begins, with a way out."""
 
+import json
 import re
 import resource
 import subprocess
@@ -15,7 +16,7 @@ from halfwave import gate
 from halfwave.cli import run
 from halfwave.data import open_any
 from halfwave.errors import InputError
-from halfwave.planner import parse_bytes
+from halfwave.planner import format_bytes, parse_bytes
 from halfwave.training import TrainConfig, meta_network
 
 GIB = 1 << 30
@@ -24,17 +25,21 @@ GIB = 1 << 30
 @pytest.fixture(scope="module")
 def data_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "waves.h5"
+    write_waves(path, 64, (64, 64))
+    return path
+
+
+def write_waves(path, n_train, grid):
     rng = np.random.default_rng(0)
     with h5py.File(path, "w") as file:
-        for split, count in (("train", 64), ("test", 2)):
+        for split, count in (("train", n_train), ("test", 2)):
             for name in ("x", "y"):
-                file[f"{split}/{name}"] = rng.standard_normal((count, 1, 64, 64)).astype(np.float32)
-    return path
+                file[f"{split}/{name}"] = rng.standard_normal((count, 1, *grid), dtype=np.float32)
 
 
 def config_of(path, **changes):
     arguments = {"n_modes": [8, 8], "hidden_channels": 32, "n_layers": 2}
-    return TrainConfig(data=str(path), arguments=arguments, precision="full", **{"batch_size": 8, **changes})
+    return TrainConfig(data=str(path), precision="full", **{"batch_size": 8, "arguments": arguments, **changes})
 
 
 def step_of(path, **changes):
@@ -81,28 +86,44 @@ def test_every_process_counts_and_shards_of_parameters_once(data_file):
     assert ddp._total(1 << 30) - fsdp._total(1 << 30) == one._fixed
 
 
-def test_under_a_limit_of_six_gigabytes_a_training_that_needs_twelve_is_refused(data_file, tmp_path):
-    """The Must show: a process with `ulimit -v`, and nothing of the training is begun."""
-    sizes = ["--batch-size", "16", "--precision", "full", "--arguments"]
-    model = ["n_modes=[32,32]", "hidden_channels=256", "n_layers=4"]
-    command = [sys.executable, "-m", "halfwave", "train", "fno"]
-    places = ["--data", str(data_file), "--out", str(tmp_path / "run")]
-    limit = 6 * GIB
+def test_under_a_limit_of_six_gigabytes_a_training_that_needs_twelve_is_refused(tmp_path):
+    """The Must show: a process with `ulimit -v`, and nothing of the training is begun; what is said fits does fit."""
+    path, limit = tmp_path / "large.h5", 6 * GIB
+    write_waves(path, 32, (256, 256))
+    model = {"n_modes": [8, 8], "hidden_channels": 200, "n_layers": 2, "domain_padding": None}
+    twelve = needed(path, batch_size=32, arguments=model)
+    assert 12 * GIB < twelve < 13 * GIB
+    command = [sys.executable, "-m", "halfwave", "train", "fno", "--data", str(path), "--out", str(tmp_path / "run")]
+    sizes = ["--batch-size", "32", "--precision", "full", "--arguments"]
     done = subprocess.run(
-        [*command, *places, *sizes, *model],
+        [*command, *sizes, *(f"{name}={json.dumps(value)}" for name, value in model.items())],
         capture_output=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    found = re.fullmatch(
-        r"halfwave: training needs more than (.+) and (.+) are there: (.+), or --force to try\n", done.stderr
-    )
+    line = r"halfwave: training needs (.+) and (.+) are there: --batch-size (\d+) fits, or --force to try\n"
+    found = re.fullmatch(line, done.stderr)
     assert found, done.stderr
-    assert parse_bytes(found[1]) > parse_bytes(found[2])
-    assert "not even a batch of 1 fits; --recompute, fewer channels" in found[3]
+    assert found[1] == format_bytes(twelve)
     assert 0 < parse_bytes(found[2]) < limit
+    fits = int(found[3])
+    assert needed(path, batch_size=fits, arguments=model) < 1.01 * parse_bytes(found[2])
+    assert needed(path, batch_size=fits + 1, arguments=model) > 0.99 * parse_bytes(found[2])
+    assert not (tmp_path / "run").exists()
+
+
+def test_where_not_one_sample_fits_the_way_out_is_another_model(data_file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gate, "free_memory_bytes", lambda: 6 * GIB)
+    command = ["train", "fno", "--data", str(data_file), "--out", str(tmp_path / "run"), "--batch-size", "16"]
+    model = ["n_modes=[32,32]", "hidden_channels=256", "n_layers=4"]
+    assert run([*command, "--precision", "full", "--arguments", *model]) == 1
+    line = r"halfwave: training needs more than (.+) and 6 GiB are there: (.+), or --force to try\n"
+    found = re.fullmatch(line, capsys.readouterr().err)
+    assert found
+    assert parse_bytes(found[1]) > 6 * GIB
+    assert found[2] == "not even a batch of 1 fits; --recompute, fewer channels or a smaller grid"
     assert not (tmp_path / "run").exists()
 
 

@@ -85,29 +85,50 @@ def on_two(settings, tmp_path_factory):
     return folder / "whole"
 
 
+@pytest.fixture(scope="module")
+def on_one(settings, tmp_path_factory):
+    """The same run on one process."""
+    folder = tmp_path_factory.mktemp("one")
+    train(settings, folder / "whole", quiet=True)
+    return folder / "whole"
+
+
+@pytest.fixture(scope="module")
+def on_four(settings, on_one, on_two, tmp_path_factory):
+    """All runs on four processes, started once: every kind of model, checkpoints of one and two, 8-bit states."""
+    folder = tmp_path_factory.mktemp("four")
+    whole = settings.model_copy(update={"mesh": "grid=4"})
+    move(on_two, folder / "2-4", checkpoints(on_two)[2])
+    move(on_one, folder / "1-4", checkpoints(on_one)[2])
+    kinds = {name: config_of(settings, name).model_copy(update={"epochs": 3}) for name in CASES}
+    lean = lean_of(settings).model_copy(update={"mesh": "data=2,grid=2"})
+    run_many({**kinds, "2-4": whole, "1-4": whole, "lean-4": lean}, folder, 4)
+    return folder
+
+
+def lean_of(settings):
+    return settings.model_copy(update={"optimizer": "adamw_pair_8bit", "epochs": 4})
+
+
 def assert_close(found, expected, rel):
     for column in COLUMNS:
         pairs = [[row[column] for row in read_metrics(folder)] for folder in (found, expected)]
         assert pairs[0] == pytest.approx(pairs[1], rel=rel), column
 
 
-def test_curves_are_those_of_one_process_and_checkpoints_move(settings, on_two, tmp_path):
+def test_curves_are_those_of_one_process_and_checkpoints_move(settings, on_one, on_two, on_four, tmp_path):
     """Twenty-one steps on 2 processes; its middle goes on on 4 and on 1; all kinds of models on 4."""
-    train(settings, tmp_path / "one", quiet=True)
-    assert_close(on_two, tmp_path / "one", 1e-4)
-    middle = sorted(path.name for path in (on_two / "state").glob("at-*"))[2]
-    configs = {name: config_of(settings, name).model_copy(update={"epochs": 3}) for name in CASES}
-    configs["moved-4"] = settings.model_copy(update={"mesh": "grid=4"})
-    move(on_two, tmp_path / "moved-4", middle)
-    run_many(configs, tmp_path, 4)
-    train(settings, move(on_two, tmp_path / "moved-1", middle), quiet=True)
-    for name in ("moved-4", "moved-1"):
-        assert_close(tmp_path / name, on_two, 1e-4)
+    assert_close(on_two, on_one, 1e-4)
+    moved = move(on_two, tmp_path / "2-1", checkpoints(on_two)[2])
+    train(settings, moved, quiet=True)
+    for folder in (moved, on_four / "2-4"):
+        assert_close(folder, on_two, 1e-4)
     for name in CASES:
-        train(configs[name].model_copy(update={"mesh": None}), tmp_path / f"{name}-one", quiet=True)
-        assert_close(tmp_path / name, tmp_path / f"{name}-one", 1e-4)
-    whole = load(tmp_path / "moved-4" / "model.safetensors")
-    names = [name for name, _ in load(tmp_path / "one" / "model.safetensors").named_parameters()]
+        alone = config_of(settings, name).model_copy(update={"epochs": 3, "mesh": None})
+        train(alone, tmp_path / f"{name}-one", quiet=True)
+        assert_close(on_four / name, tmp_path / f"{name}-one", 1e-4)
+    whole = load(on_four / "2-4" / "model.safetensors")
+    names = [name for name, _ in load(on_one / "model.safetensors").named_parameters()]
     assert [name for name, _ in whole.named_parameters()] == names
 
 
@@ -115,24 +136,20 @@ def checkpoints(run):
     return sorted(path.name for path in (run / "state").glob("at-*"))
 
 
-def test_checkpoints_move_between_1_2_and_4_processes_in_both_directions(settings, on_two, tmp_path):
+def test_checkpoints_move_between_1_2_and_4_processes_in_both_directions(settings, on_one, on_two, on_four, tmp_path):
     """From 1 to 4, from there to 2 and to 1, from 1 to 2; with 8-bit states from 4 to 1, where random bits differ."""
-    lean = settings.model_copy(update={"optimizer": "adamw_pair_8bit", "epochs": 4})
-    on = {n: settings.model_copy(update={"mesh": f"grid={n}"}) for n in (2, 4)}
-    train(settings, tmp_path / "1", quiet=True)
-    third, fifth = checkpoints(tmp_path / "1")[2], checkpoints(tmp_path / "1")[4]
-    move(tmp_path / "1", tmp_path / "1-4", third)
-    run_many({"1-4": on[4], "lean-4": lean.model_copy(update={"mesh": "data=2,grid=2"})}, tmp_path, 4)
+    third, fifth = checkpoints(on_one)[2], checkpoints(on_one)[4]
     for target in ("1-4-2", "1-4-1"):
-        move(tmp_path / "1-4", tmp_path / target, fifth)
-    move(tmp_path / "1", tmp_path / "1-2", third)
-    run_many({"1-4-2": on[2], "1-2": on[2]}, tmp_path, 2)
+        move(on_four / "1-4", tmp_path / target, fifth)
+    move(on_one, tmp_path / "1-2", third)
+    two = settings.model_copy(update={"mesh": "grid=2"})
+    run_many({"1-4-2": two, "1-2": two}, tmp_path, 2)
     train(settings, tmp_path / "1-4-1", quiet=True)
-    for name in ("1-4", "1-4-2", "1-4-1", "1-2"):
-        assert_close(tmp_path / name, on_two, 1e-4)
-    move(tmp_path / "lean-4", tmp_path / "lean-1", checkpoints(tmp_path / "lean-4")[1])
-    train(lean, tmp_path / "lean-1", quiet=True)
-    assert_close(tmp_path / "lean-1", tmp_path / "lean-4", 1e-2)
+    for folder in (on_four / "1-4", *(tmp_path / name for name in ("1-4-2", "1-4-1", "1-2"))):
+        assert_close(folder, on_two, 1e-4)
+    move(on_four / "lean-4", tmp_path / "lean-1", checkpoints(on_four / "lean-4")[1])
+    train(lean_of(settings), tmp_path / "lean-1", quiet=True)
+    assert_close(tmp_path / "lean-1", on_four / "lean-4", 1e-2)
 
 
 def test_a_killed_process_ends_the_run_and_another_number_goes_on_bit_for_bit(settings, on_two, tmp_path):
