@@ -3,9 +3,9 @@
     python docs/readme.py            # writes the places
     python docs/readme.py --check    # exits with 1 where a page is not what the result files say
 
-Read are results/SCALE/report.csv (written by `halfwave report`), the records beside it, and docs/measured.json. A place
-begins with `<!-- NAME: written by docs/readme.py -->` and ends with `<!-- end of the NAME -->`; its sentences follow
-from the data, whatever they are.
+Read are results/SCALE/report.csv (written by `halfwave report`), the records beside it, and results/bench*.json
+(written by `halfwave bench`). A place begins with `<!-- NAME: written by docs/readme.py -->` and ends with
+`<!-- end of the NAME -->`; its sentences follow from the data, whatever they are.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SCALES = ("medium", "small")
@@ -128,17 +129,58 @@ def verdict_table() -> str:
     return f"{verdicts()}\n\n{table(['experiment', 'scale', 'verdict'], rows)}" if rows else verdicts()
 
 
+def bench_records() -> list[dict[str, Any]]:
+    """The records of `halfwave bench` that are committed: eager steps, and the compiled ones of a run of their own."""
+    paths = (ROOT / "results" / name for name in ("bench.json", "bench-compiled.json"))
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+
+
 def bench() -> str:
-    """The table of docs/measured.json with its machine and its origin."""
-    measured = json.loads((ROOT / "docs" / "measured.json").read_text(encoding="utf-8"))
-    heap = measured["kept_heap"]
-    return "\n\n".join([
-        f"{measured['what'][:1].upper()}{measured['what'][1:]}. {measured['machine']}. Commit: {measured['commit']}.",
-        table(measured["columns"], [["–" if cell is None else cell for cell in row] for row in measured["rows"]]),
-        f"`{measured['command']}`",
-        f"Where the lead comes from matters: {heap['why']}. With `{heap['environment']}`:",
-        table(heap["columns"], heap["rows"]),
-    ])  # fmt: skip
+    """Every row of the committed records, each record with its machine."""
+    parts = []
+    for record in bench_records():
+        rows = [
+            [
+                row["case"],
+                row["policy"] if row["mode"] == "eager" else f"{row['policy']}, compiled",
+                f"{row['seconds']:.3g}",
+                f"{row['peer_seconds']:.3g} ({row['peer_mode']})",
+                f"{row['ratio']:.2f}",
+                "–" if row["memory_ratio"] is None else f"{row['memory_ratio']:.2f}",
+                f"{row['seconds'] / row['roofline_seconds']:.1f}",
+            ]
+            for row in record["cases"]
+        ]
+        heads = ["case", "policy", "ours, s", "theirs, s (mode)", "time, theirs / ours", "activations, ours / theirs",
+                 "time over the least"]  # fmt: skip
+        parts += [_bench_machine(record), table(heads, rows)]
+    return "\n\n".join(parts) or "No record of `halfwave bench` is committed."
+
+
+def _bench_machine(record: dict[str, Any]) -> str:
+    machine, git = record["machine"], record["environment"]["git"] or {}
+    changed = " with changes" if git.get("changed") else ""
+    return (
+        f"Medians of {record['rounds']} rounds in one process, heap {machine['heap']}; {machine['cpu']}, "
+        f"torch {machine['torch']}, fp32 products at up to {machine['rates']['fp32'] / 1e9:.0f} GFLOP/s, "
+        f"commit {str(git.get('commit'))[:7]}{changed}."
+    )
+
+
+def speed() -> str:
+    """One line a case: how many times faster than neuraloperator's best mode, and the share of its activations."""
+    found: dict[str, dict[str, str]] = {}
+    for record in bench_records():
+        for row in record["cases"]:
+            name = row["policy"] if row["mode"] == "eager" else f"{row['policy']}, compiled"
+            found.setdefault(row["case"], {})[name] = f"{row['ratio']:.2f}"
+            if row["policy"] == "mixed" and row["memory_ratio"] is not None:
+                found[row["case"]]["memory"] = f"{row['memory_ratio']:.2f}"
+    columns = ("full", "mixed", "mixed, compiled", "memory")
+    rows = [[case, *(cells.get(name, "–") for name in columns)] for case, cells in found.items()]
+    heads = ["training step or answer", *(f"{name}: faster" for name in columns[:3]), "mixed: activations"]
+    machines = " ".join(dict.fromkeys(map(_bench_machine, bench_records())))
+    return f"{table(heads, rows)}\n\n{machines}" if rows else "No record of `halfwave bench` is committed."
 
 
 def peer() -> str:
@@ -146,7 +188,7 @@ def peer() -> str:
 
 
 PLACES: dict[Path, dict[str, Callable[[], str]]] = {
-    ROOT / "README.md": {"results": results, "verdicts": verdicts},
+    ROOT / "README.md": {"results": results, "verdicts": verdicts, "speed": speed},
     ROOT / "docs" / "evidence" / "index.md": {"verdicts": verdict_table},
     ROOT / "docs" / "evidence" / "speed.md": {"bench": bench, "peer": peer},
 }

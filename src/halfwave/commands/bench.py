@@ -17,6 +17,7 @@ from halfwave.measure import BENCH_CASES, BenchCase, BenchRow, build_ours, keep_
 from halfwave.numerics import avoid_missing_tiles, describe_cpu, thread_count
 from halfwave.precision import NAMES
 from halfwave.tables import build_table
+from halfwave.training import describe_environment
 
 
 @dataclass
@@ -72,7 +73,10 @@ class Bench:
             "cpu": describe_cpu(), "threads": thread_count(), "torch": torch.__version__, "rates": rates,
             "heap": "kept" if kept else "as the environment has it",
         }  # fmt: skip
-        return {"machine": machine, "rounds": self.rounds, "cases": [row.to_dict() for row in rows]}
+        # Not the command, which names places of this machine.
+        environment = {name: value for name, value in describe_environment().items() if name != "command"}
+        record = {"machine": machine, "environment": environment, "rounds": self.rounds}
+        return record | {"cases": [row.to_dict() for row in rows]}
 
     def _traffic(self, chosen: list[BenchCase]) -> dict[str, dict[str, Any]]:
         """By case, of the models that can share a grid; nothing without --mesh."""
