@@ -34,7 +34,7 @@ lint: $(VENV)/.installed-test
 # so that what they share (a trained run, a built site, processes that were started) is made once; long files go first.
 test: lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
-	HALFWAVE_CPU_MULTIPLIES=other OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q -m hardware
+	HALFWAVE_CPU_MULTIPLIES=other OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q -m hardware -n 2 --dist loadfile
 	$(BIN)/python benchmarks/mutate_bounds.py --short
 
 $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
