@@ -50,7 +50,7 @@ print(f"          mean pressure of the train cars {baseline:.3f}")
 # %% [markdown]
 # Be honest with such a table: where the model's figure is above the mean's, the mean is the better forecast, and with
 # 16 cars and seconds of training that is to be expected. This page shows how to train a GINO, not that it has learnt
-# aerodynamics. The recipe `car-medium` (448 shapes) is for that, and
+# aerodynamics. The recipe `car-medium` (384 shapes) is for that, and
 # `halfwave train car --data DIR` takes the published meshes.
 
 # %%
