@@ -176,11 +176,16 @@ def speed() -> str:
             found.setdefault(row["case"], {})[name] = f"{row['ratio']:.2f}"
             if row["policy"] == "mixed" and row["memory_ratio"] is not None:
                 found[row["case"]]["memory"] = f"{row['memory_ratio']:.2f}"
-    columns = ("full", "mixed", "mixed, compiled", "memory")
-    rows = [[case, *(cells.get(name, "–") for name in columns)] for case, cells in found.items()]
-    heads = ["training step or answer", *(f"{name}: faster" for name in columns[:3]), "mixed: activations"]
+    heads = {"full": "full: faster", "mixed": "mixed: faster", "mixed, compiled": "mixed, compiled: faster",
+             "memory": "mixed: activations"}  # fmt: skip
+    shown = [name for name in heads if any(name in cells for cells in found.values())]
+    rows = [[case, *(cells.get(name, "–") for name in shown)] for case, cells in found.items()]
     machines = " ".join(dict.fromkeys(map(_bench_machine, bench_records())))
-    return f"{table(heads, rows)}\n\n{machines}" if rows else "No record of `halfwave bench` is committed."
+    return (
+        f"{table(['training step or answer', *(heads[name] for name in shown)], rows)}\n\n{machines}"
+        if rows
+        else "No record of `halfwave bench` is committed."
+    )
 
 
 def peer() -> str:

@@ -67,6 +67,7 @@ def _run_case(
     say: Callable[[str], object],
 ) -> list[BenchRow]:
     torch.manual_seed(0)
+    torch.compiler.reset()  # earlier cases count towards the limit of recompilations, past which a model runs eagerly
     batch = build_batch(case)
     modes = ("eager", "compiled") if compiled and case.kind != "conv" else ("eager",)
     peers = _near_the_best(case, batch, "compiled" in modes, say)
