@@ -311,7 +311,9 @@ _MEDIUM_GINO: Mapping[str, Any] = {
 
 
 def _medium_bodies() -> None:
-    """Bodies of enough shapes that a GINO beats predictors without a network; the Ahmed body learns p/V^2.
+    """Bodies of enough shapes that a GINO can learn from them; the Ahmed body learns p/V^2.
+
+    One seed in full precision: Ahmed 5.7% (linear map 12.7%, mean 34%); car 7.2%, where the linear map (6.9%) wins.
 
     Each body has a box of its own, so that noses, edges and tails of all meet the same latent nodes, as the points of
     the linear predictor correspond: in the box of all bodies errors of cars are half as large again. Few points and a
