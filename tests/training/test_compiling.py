@@ -87,9 +87,11 @@ def test_without_a_compiler_the_run_is_eager_and_says_so(auto, tmp_path, monkeyp
     assert all(torch.equal(v, weights[1][k]) for k, v in weights[0].items())
 
 
-def test_a_missing_compiler_is_found_out(monkeypatch):
-    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
-    assert "no C++ compiler" in missing_compiler()
+def test_a_missing_compiler_is_found_out():
+    import torch._inductor.config as config
+
+    with config.patch({"cpp.cxx": ("no-such-compiler",)}):  # monkeypatch would leave the setting deleted
+        assert "no C++ compiler" in missing_compiler()
 
 
 def test_a_compiler_that_fails_ends_no_run_that_did_not_ask_for_it(auto, tmp_path, monkeypatch):
