@@ -18,6 +18,7 @@ from halfwave.export.check import Run
 from halfwave.export.program import Program
 from halfwave.export.source import Source
 from halfwave.export.tracing import trace
+from halfwave.numerics import casts_as_written
 
 
 def write_pt2(program: Program, path: Path, source: Source) -> None:
@@ -59,11 +60,9 @@ def _compile(traced: ExportedProgram) -> list[Any]:
     from torch._inductor import config
 
     lean = {name: False for name in ("enable_line_tables",) if hasattr(config.aot_inductor, name)}  # not in torch 2.6
-    options = {"package": True, **lean}
+    options = {f"aot_inductor.{name}": value for name, value in {"package": True, **lean}.items()} | casts_as_written()
     try:
-        files: Any = torch._inductor.aot_compile(
-            traced.module(), *traced.example_inputs, options={f"aot_inductor.{name}": v for name, v in options.items()}
-        )
+        files: Any = torch._inductor.aot_compile(traced.module(), *traced.example_inputs, options=options)
     except Exception as error:
         if "C++ compiler" not in str(error):
             raise

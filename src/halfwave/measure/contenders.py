@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from halfwave.measure.bench_cases import BenchCase, build_ours, build_peer
 from halfwave.models import set_precision
+from halfwave.numerics import casts_as_written
 from halfwave.precision import Policy
 
 _RATE = 1e-4
@@ -39,7 +40,8 @@ def our_contender(case: BenchCase, policy: Policy, batch: Batch, *, compiled: bo
     model = build_ours(case)
     set_precision(model, policy)
     # A GINO has no whole graph: how many edges there are is known only when the points are.
-    answer = torch.compile(model, fullgraph=case.kind != "gino") if compiled else model
+    whole = case.kind != "gino"
+    answer = torch.compile(model, fullgraph=whole, options=casts_as_written()) if compiled else model
     return _contender(case, model, answer, batch, lambda p: torch.optim.AdamW(p, lr=_RATE, fused=True))
 
 
