@@ -13,6 +13,7 @@ from halfwave.numerics import FORMATS, arithmetic
 from halfwave.precision import Policy
 from halfwave.spectral import SpectralConv, SphericalTransform
 from halfwave.spectral.legendre import legendre_functions, quadrature
+from halfwave.spectral.legendre_matrix import legendre_matrix
 from halfwave.spectral.spherical_gemm import analyse, synthesise
 
 pytestmark = pytest.mark.hardware
@@ -252,3 +253,15 @@ def test_an_empty_batch_gives_an_empty_batch():
     plan = transform.plan((64, 128), FP32, spectrum.device)
     assert plan.backend == "fft"
     assert synthesise(spectrum, plan).shape == (0, 3, 64, 128)
+
+
+@pytest.mark.parametrize("name", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("weighting", ["mean", "hermitian"])
+def test_no_product_meets_a_subnormal_number(name, weighting):
+    """A CPU takes a hundred times as long for one; at this degree P_lm falls to 1e-150 near the poles."""
+    arith = arithmetic(FORMATS[name], "cpu")
+    matrix = legendre_matrix((128, 128, 128), "equiangular", weighting, arith, torch.device("cpu")).float()
+    sizes = matrix[matrix != 0].abs()
+    assert sizes.min() > torch.finfo(torch.float32).smallest_normal * 2.0**30
+    exact = legendre_functions(range(128), 128, quadrature(128, "equiangular")[0])
+    assert (exact[(exact != 0) & (exact.abs() < 1e-45)]).numel() > 1000
