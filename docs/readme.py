@@ -85,7 +85,15 @@ def compared(experiment: str, shown: dict[str, str], keep: Callable[[str], bool]
 def results() -> str:
     """The one table: full precision and the half methods on each problem, and where it was measured."""
     half = compared("overview", SHOWN, lambda method: not method.lower().startswith("amp"))
-    return f"{half}\n\n{measured_on('overview')}"
+    return f"{_paired(half)}\n\n{measured_on('overview')}"
+
+
+def _paired(lines: str) -> str:
+    """A table without the problems that have one seed only, which are on the site: pairs of one are no comparison."""
+    rows = lines.splitlines()
+    single = {row.split("|")[1] for row in rows if "(one seed)" in row}
+    paired = [row for row in rows if row.split("|")[1:2] == [] or row.split("|")[1] not in single]
+    return "\n".join(paired if len(paired) > 2 else rows)
 
 
 def measured_on(experiment: str) -> str:
