@@ -98,7 +98,7 @@ def test_a_compiler_that_fails_ends_no_run_that_did_not_ask_for_it(auto, tmp_pat
     def fail(*_, **__):
         raise torch._dynamo.exc.TorchDynamoException("no room\non the disk")
 
-    def compile_badly(module):
+    def compile_badly(module, **_):
         module._compiled_call_impl = fail
 
     monkeypatch.setattr(torch.nn.Module, "compile", compile_badly)

@@ -337,5 +337,5 @@ def test_a_compiled_model_trains_as_an_eager_one_and_compiles_once_per_phase(con
     assert models[0].config == models[1].config
 
 
-def _trace(module):
+def _trace(module, **_):
     module._compiled_call_impl = torch.compile(module._call_impl, backend="eager")
