@@ -89,7 +89,7 @@ def results() -> str:
 
 
 def _paired(lines: str) -> str:
-    """A table without the problems that have one seed only, which are on the site: pairs of one are no comparison."""
+    """A table without the problems that have one seed only (report.csv has them): a pair of one is no comparison."""
     rows = lines.splitlines()
     single = {row.split("|")[1] for row in rows if "(one seed)" in row}
     paired = [row for row in rows if row.split("|")[1:2] == [] or row.split("|")[1] not in single]

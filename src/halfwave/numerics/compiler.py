@@ -47,4 +47,4 @@ def casts_as_written() -> dict[str, Any]:
     """
     from torch._inductor import config
 
-    return {name: True for name in ("emulate_precision_casts",) if hasattr(config, name)}  # a name of torch 2.6 and on
+    return {name: True for name in ("emulate_precision_casts",) if hasattr(config, name)}  # seen in torch 2.13
