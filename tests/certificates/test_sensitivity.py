@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import halfwave as hw
-from halfwave.certificates import Sensitivities, measure_error, predict_error, sensitivities
+from halfwave.certificates import Sensitivities, measure_error, predict_error, sensitivities, sensitivity
 from halfwave.certificates.roundings import variances
 from halfwave.certificates.taps import BINADES, LOWEST
 from halfwave.errors import InputError
@@ -186,6 +186,24 @@ def test_the_second_order_is_that_of_the_function() -> None:
     found = sensitivities(Squared(), torch.ones(1, 1, 1), probes=1)
     assert found.curvature == pytest.approx(0.25, rel=1e-3)
     assert float(found.remainder(torch.tensor([0.1]))) == pytest.approx(0.0025, rel=1e-3)
+
+
+def test_the_second_order_of_a_cloud_is_not_that_of_points_that_enter_or_leave_a_neighbourhood(monkeypatch) -> None:
+    """Moved far enough to change the graph, the answer jumps, and a jump is no second derivative."""
+    torch.manual_seed(0)
+    model = hw.GINO(1, 1, fno_n_modes=(3, 3, 3), fno_hidden_channels=4, fno_n_layers=1, in_gno_radius=0.3)
+    points = torch.rand(1, 200, 3)
+    sample = {
+        "input_geom": points,
+        "latent_queries": torch.stack(torch.meshgrid(*[torch.linspace(0, 1, 6)] * 3, indexing="ij"), -1)[None],
+        "output_queries": points,
+        "x": torch.ones(1, 200, 1),
+    }
+    curvatures = []
+    for step in (sensitivity._STEP, sensitivity._STEP / 10):
+        monkeypatch.setattr(sensitivity, "_STEP", step)
+        curvatures.append(sensitivities(model, [sample], probes=1).curvature)
+    assert curvatures[0] == pytest.approx(curvatures[1], rel=0.01)
 
 
 def test_the_model_stays_as_it_is() -> None:

@@ -10,16 +10,18 @@ kept here: a histogram of Σ g² over the binades of z, the largest |z|, and for
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from halfwave.numerics import FORMATS, Arithmetic, round_to
+from halfwave.certificates.origins import mark, origins
+from halfwave.numerics import FORMATS, Arithmetic
 
 Kind = Literal["load", "settle", "store", "product", "cast", "matrix", "legendre"]
 
@@ -27,8 +29,9 @@ LOWEST, BINADES = -160, 320
 """Binades 2^e of the histograms, e from LOWEST on; the first holds zeros too, which no format rounds."""
 KNOWN_FORMATS = ("bf16", "fp16", "fp8_e4m3", "fp8_e5m2")
 """Formats whose rounding errors of known values are summed as they are."""
-_LOOKED_AT = 1 << 16
+_LOOKED_AT = 1 << 13
 _STRIDES = (1, 3, 7, 17, 37, 79, 163, 331, 673, 1361)
+_EXPONENTS = 1 << 11  # of float64
 _UPPER = 3 if sys.byteorder == "little" else 0  # of the four parts of a float64, that with sign and exponent
 
 
@@ -51,88 +54,156 @@ class RoundingPoint:
     after: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class KnownErrors:
-    """δ of a value that is known beforehand, (formats, numbers), and their squares, which every probe needs."""
+Part = tuple[int | slice, ...]
 
+
+@dataclass(frozen=True)
+class Known:
+    """A value that is known beforehand, and what every sample and probe needs of it: its errors (formats, numbers)."""
+
+    value: Tensor
+    exponents: Tensor
+    largest: Tensor
     errors: Tensor
     squares: Tensor
 
 
-Constants = dict[tuple[Any, ...], tuple[Tensor, KnownErrors]]
+Constants = dict[tuple[Any, ...], Known]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A value as it passed: the exponents that are looked at, its largest modulus, and its errors where known."""
+
+    exponents: Tensor
+    largest: Tensor
+    size: int
+    known: Known | None
 
 
 @dataclass
 class Tape:
     """What the taps of one sample's run saw.
 
+    A model has hundreds of taps, most of them on small tensors: what can wait until the run is over is done for all of
+    them at once (`squares`), so that a certificate costs little more than the passes themselves.
+
     Attributes:
+        probes: how many backward passes will follow the run.
         points: in the order of the run.
-        squares: of each point, Σ g² by the binade of z, summed over probes.
-        largest: of each point, max |z|.
-        sizes: of each point, how many numbers it is.
-        aligned: of each known point, a row for each probe: Σ g δ with δ = q(z) - z in every known format, native (or
-            emulated) and then wide.
-        spread: of each known point, Σ g² δ² in the same order, summed over probes.
         constants: known values with their errors, which the tapes of several samples share.
         answer: what the model answered.
     """
 
+    probes: int
     points: list[RoundingPoint] = field(default_factory=list)
-    squares: list[Tensor] = field(default_factory=list)
-    largest: list[float] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    aligned: list[list[Tensor]] = field(default_factory=list)
-    spread: list[Tensor] = field(default_factory=list)
     constants: Constants = field(default_factory=dict)
     answer: Tensor = field(default_factory=lambda: torch.empty(0))
+    _seen: list[_Seen] = field(default_factory=list)
+    _leaves: dict[int, Tensor] = field(default_factory=dict)
+    _g_squared: dict[int, Tensor] = field(default_factory=dict)
+    _aligned: dict[int, list[Tensor]] = field(default_factory=dict)
+    _spread: dict[int, list[Tensor]] = field(default_factory=dict)
 
     def tap(self, value: Tensor, module: str, role: str, kind: Kind, scale: float) -> Tensor:
         """The value itself, watched; of a spectrum that a bias was added to, the coefficients that it changed."""
         known = not value.requires_grad
-        part = getattr(value.grad_fn, "where", ()) if kind == "cast" else ()
-        after = () if known or part else _origins(value.grad_fn)
+        part: Part = getattr(value.grad_fn, "where", ()) if kind == "cast" else ()
+        after = () if known or part else origins(value.grad_fn)
+        number = len(self.points)
         self.points.append(RoundingPoint(module, role, kind, known, after))
-        self.squares.append(torch.zeros(BINADES, dtype=torch.float64))
-        seen = value.detach()[part]
-        self.sizes.append(seen.numel())
-        self.largest.append(float(torch.linalg.vector_norm(seen, torch.inf)) if seen.numel() else 0.0)
-        self.aligned.append([])
-        self.spread.append(torch.zeros(2 * len(KNOWN_FORMATS), dtype=torch.float64))
-        entry = value.detach().requires_grad_() if known else value
-        errors = self._errors_of(value, scale) if known else None
-        tapped: Tensor = _Tap.apply(entry, self, len(self.points) - 1, errors, part)
+        if known:
+            self._leaves[number] = value = value.detach().requires_grad_()
+            constant = self._constant(value.detach(), scale)
+            self._seen.append(_Seen(constant.exponents, constant.largest, value.numel(), constant))
+        else:
+            # Now: a bias may be added in the same memory later.
+            seen = value.detach()[part] if part else value.detach()
+            self._seen.append(_Seen(_exponents(seen), _largest(seen), seen.numel(), None))
+        tapped = value.view_as(value)
+        mark(tapped, number, bool(part))
+        if not known:
+            tapped.register_hook(partial(self._watch, number, part))
         return tapped
 
-    def _errors_of(self, value: Tensor, scale: float) -> KnownErrors:
-        """Those of weights and matrices are the same for every sample, and are kept under their place in memory."""
+    def differentiate(self, answer: Tensor, direction: Tensor, last: bool) -> None:
+        """One probe: the sensitivities g of every point along a direction of the answer."""
+        leaves = list(self._leaves.values())
+        found = torch.autograd.grad(answer, leaves, direction, retain_graph=not last, allow_unused=True)
+        for number, grad in zip(self._leaves, found, strict=True):
+            if grad is not None:
+                flat = grad.flatten()
+                self._add(number, flat)
+                self._add_known(number, flat)
+
+    def _watch(self, number: int, part: Part, grad: Tensor) -> None:
+        self._add(number, (grad[part] if part else grad).flatten())
+
+    def _add(self, number: int, flat: Tensor) -> None:
+        seen = flat[:: stride_of(len(flat))]
+        if number in self._g_squared:
+            self._g_squared[number].addcmul_(seen, seen)
+        else:
+            self._g_squared[number] = seen.square()
+
+    def _add_known(self, number: int, flat: Tensor) -> None:
+        known = self._seen[number].known
+        assert known is not None
+        single = flat.float()
+        self._aligned.setdefault(number, []).append(known.errors @ single)
+        self._spread.setdefault(number, []).append(known.squares @ single.square())
+
+    def _constant(self, value: Tensor, scale: float) -> Known:
+        """Weights and matrices are the same for every sample, and what is known of them is kept by place in memory."""
         key = value.data_ptr(), value.shape, value.stride()
         if key not in self.constants:
             errors = _errors(value, scale)
-            self.constants[key] = value, KnownErrors(errors, errors.square())
-        return self.constants[key][1]
+            self.constants[key] = Known(value, _exponents(value), _largest(value), errors, errors.square())
+        return self.constants[key]
 
-    def add(self, number: int, binades: Tensor, known: KnownErrors | None, grad: Tensor) -> None:
-        """One probe's gradient at a point."""
-        flat = grad.flatten()
-        seen = flat[:: stride_of(flat.numel())]
-        scale = flat.numel() / max(1, seen.numel())
-        self.squares[number] += scale * torch.bincount(binades, seen.square(), BINADES).cpu()
-        if known is not None:
-            single = flat.float()
-            aligned, spread = known.errors @ single, known.squares @ single.square()
-            ways = self.spread[number].numel() // len(known.errors)
-            self.aligned[number].append(aligned.double().cpu().repeat(ways))
-            self.spread[number] += spread.double().cpu().repeat(ways)
+    def squares(self) -> Tensor:
+        """(points, binades): of each point, the mean over probes of Σ g² by the binade of z."""
+        unreached = torch.zeros(_EXPONENTS, dtype=torch.float64, device=self.answer.device)
+        rows = {n: torch.bincount(self._seen[n].exponents, g, _EXPONENTS) for n, g in self._g_squared.items()}
+        sums = torch.stack([rows.get(number, unreached) for number in range(len(self.points))]).cpu()
+        looked_at = torch.tensor([max(1, len(seen.exponents)) for seen in self._seen], dtype=torch.float64)
+        return _by_binade(sums) * (self.sizes() / looked_at / self.probes)[:, None]
+
+    def sizes(self) -> Tensor:
+        """(points,): how many numbers each is."""
+        return torch.tensor([seen.size for seen in self._seen], dtype=torch.float64)
+
+    def largest(self) -> Tensor:
+        """(points,): max |z| of each."""
+        return torch.stack([seen.largest for seen in self._seen]).double().cpu()
+
+    def aligned(self) -> Tensor:
+        """(points, probes, ways): Σ g δ with δ = q(z) - z in every known format, native (or emulated) and then wide."""
+        return self._in_all_ways(self._aligned, self.probes)
+
+    def spread(self) -> Tensor:
+        """(points, ways): the mean over probes of Σ g² δ², in the same order."""
+        return self._in_all_ways(self._spread, self.probes).mean(1)
+
+    def _in_all_ways(self, rows: Mapping[int, list[Tensor]], probes: int) -> Tensor:
+        """(points, probes, ways); what has no scale of its own has the same errors in wide arithmetic as in native."""
+        formats = len(KNOWN_FORMATS)
+        found = torch.zeros((len(self.points), probes, 2, formats), dtype=torch.float64)
+        for ways in (1, 2):
+            some = [number for number, each in rows.items() if len(each[0]) == ways * formats]
+            if some:
+                values = torch.stack([row for number in some for row in rows[number]]).double().cpu()
+                found[some] = values.view(len(some), probes, ways, formats)
+        return found.flatten(-2)
 
 
 _TAPE: ContextVar[Tape | None] = ContextVar("halfwave_tape", default=None)
 
 
 @contextmanager
-def recording(constants: Constants) -> Iterator[Tape]:
+def recording(constants: Constants, probes: int) -> Iterator[Tape]:
     """Within, tapped arithmetic writes to the tape that is yielded."""
-    tape = Tape(constants=constants)
+    tape = Tape(probes, constants=constants)
     token = _TAPE.set(tape)
     try:
         yield tape
@@ -166,25 +237,14 @@ class TappedArithmetic(Arithmetic):
         # Those of the longitudes and of Fourier transforms are (N, 2K) or (2K, 2N); Legendre's have orders as well.
         return self._tapped(constant, "matrix" if constant.ndim == 2 else "legendre", scale)
 
+    def multiply(self, product: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
+        # torch.bmm goes matrix by matrix through an operand that no BLAS reads as it lies, forth and back.
+        scattered = a.ndim == 3 and len(a) > 1 and 1 not in a.stride()[1:]
+        return product(a.contiguous() if scattered else a, b)
+
     def _tapped(self, x: Tensor, kind: Kind, scale: float = 1.0) -> Tensor:
         tape = _TAPE.get()
         return x if tape is None else tape.tap(x, self.module, self.role, kind, scale)
-
-
-Part = tuple[int | slice, ...]
-
-
-class _Tap(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, tape: Tape, number: int, errors: KnownErrors | None, part: Part) -> Tensor:
-        # Binades now: a bias may be added in the same memory later.
-        ctx.binades, ctx.tape, ctx.number, ctx.errors, ctx.part = _binades(value[part]), tape, number, errors, part
-        return value.view_as(value)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None, None]:
-        ctx.tape.add(ctx.number, ctx.binades, ctx.errors, grad[ctx.part])
-        return None if ctx.tape.points[ctx.number].known else grad, None, None, None, None
 
 
 def _errors(value: Tensor, scale: float) -> Tensor:
@@ -192,61 +252,44 @@ def _errors(value: Tensor, scale: float) -> Tensor:
 
     Where z has a scale, q(z / scale) scale - z follows for each, which is what wide arithmetic makes of it.
     """
-    single = value.detach().flatten().float()
-    errors = [round_to(single, FORMATS[name]) - single for name in KNOWN_FORMATS]
+    single = value.flatten().float()
+    errors = [_cast(single, name) - single for name in KNOWN_FORMATS]
     if scale != 1.0:
         entries = single / scale
-        errors += [scale * (round_to(entries, FORMATS[name]) - entries) for name in KNOWN_FORMATS]
+        errors += [scale * (_cast(entries, name) - entries) for name in KNOWN_FORMATS]
     return torch.stack(errors).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
 
 
+def _cast(single: Tensor, name: str) -> Tensor:
+    """By torch's cast alone, which saturates in fp8_e4m3: no gradient passes, and there are hundreds of small ones."""
+    dtype = FORMATS[name].dtype
+    assert dtype is not None
+    return single.to(dtype).float()
+
+
+@cache
 def stride_of(numbers: int) -> int:
     """Of large tensors every n-th number is looked at, n a prime that no axis divides as a power of two would."""
     return next((step for step in _STRIDES if numbers <= step * _LOOKED_AT), _STRIDES[-1])
 
 
-def _binades(value: Tensor) -> Tensor:
-    """The exponent of each float64 that is looked at, counted from LOWEST, flat."""
-    seen = value.flatten()[:: stride_of(value.numel())].contiguous()
-    upper = seen.view(torch.int16)[_UPPER::4]
-    return ((upper >> 4) & 0x7FF).sub_(1023 + LOWEST).clamp_(0, BINADES - 1)
+def _exponents(value: Tensor) -> Tensor:
+    """Of each float64 that is looked at its exponent as it is stored, flat."""
+    upper = value.flatten().view(torch.int16)[_UPPER :: 4 * stride_of(value.numel())]
+    return (upper >> 4).bitwise_and_(_EXPONENTS - 1)
 
 
-# Nodes of autograd that move, cut or repeat numbers, and change no digit of them.
-_MOVES = frozenset(
-    (
-        *("View", "UnsafeView", "ReshapeAlias", "Permute", "Transpose", "T", "Movedim", "Clone", "ToCopy", "Alias"),
-        *("AsStrided", "Slice", "Select", "Expand", "Unsqueeze", "Squeeze", "Split", "SplitWithSizes", "Unbind"),
-        *("Narrow", "Index", "IndexSelect", "Gather", "Flip", "Repeat", "ConstantPadNd", "ReplicationPad2D"),
-        *("ReplicationPad3D", "MaxPool2DWithIndices", "Neg", "ViewAsReal", "ViewAsComplex", "_AddAt", "IndexCopy"),
-    )
-)
-_JOINS = frozenset(("Cat", "Stack"))
+def _by_binade(sums: Tensor) -> Tensor:
+    """Sums by stored exponent (points, exponents) as sums by binade; those beyond fall to the first and the last."""
+    first, last = 1023 + LOWEST, 1023 + LOWEST + BINADES
+    binades = sums[:, first:last].clone()
+    binades[:, 0] += sums[:, :first].sum(1)
+    binades[:, -1] += sums[:, last:].sum(1)
+    return binades
 
 
-def _origins(node: Any) -> tuple[int, ...]:
-    """The taps that a value comes from by moves alone; empty where something was computed on the way."""
-    found = _trace(node)
-    return () if found is None else tuple(sorted(found))
-
-
-def _trace(node: Any) -> set[int] | None:
-    if node is None:
-        return None
-    if isinstance(getattr(node, "tape", None), Tape):
-        # What one coefficient was rounded to, the others are in already.
-        return _trace(node.next_functions[0][0]) if node.part else {node.number}
-    name = node.name().removesuffix("0").removesuffix("Backward")
-    above = [n for n, _ in node.next_functions]
-    if name in _JOINS:
-        parts = [_trace(n) for n in above]
-        return None if any(p is None for p in parts) else set().union(*(p for p in parts if p is not None))
-    if name in _MOVES or (name == "Mul" and _by_powers_of_two(node)):
-        return _trace(next((n for n in above if n is not None), None))
-    return None
-
-
-def _by_powers_of_two(node: Any) -> bool:
-    """Whether a product is with constants that are powers of two."""
-    factor = node._saved_other if node.next_functions[1][0] is None else None
-    return factor is not None and bool((torch.frexp(factor).mantissa.abs() == 0.5).all())
+def _largest(value: Tensor) -> Tensor:
+    if value.numel() == 0:
+        return value.new_zeros(())
+    lowest, highest = torch.aminmax(value)
+    return torch.maximum(highest, -lowest)
