@@ -173,8 +173,10 @@ class Run:
         self._products.clear()
 
     def _load(self, name: str, part: Tensor) -> Tensor:
-        # What is in the dtype of the products already is read where it lies.
-        if self.workspace is None or part.dtype is self.arith.compute:
+        # What is in the dtype of the products already is read where it lies, but for half products on a CPU: each would
+        # make a contiguous copy of a slice for itself, and transpose it by single numbers for the gradient of a weight.
+        lies_well = part.is_contiguous() or not self.arith.format.half
+        if self.workspace is None or (part.dtype is self.arith.compute and lies_well):
             return self.arith.load(part)
         return self.arith.load_into(self.workspace.tensor(name, part.shape), part)
 

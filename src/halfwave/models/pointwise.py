@@ -34,6 +34,9 @@ from halfwave.precision import Policy, PolicyModule, as_policy
 # Grid points times channels of one slice: one megabyte a tensor in fp32. Smaller slices are more calls; larger ones
 # leave the cache and keep more at once.
 SLICE_ELEMENTS = 1 << 18
+# The same where half products are native: less time goes into the numbers of a slice, and more into its calls and into
+# putting its rows together.
+NATIVE_SLICE_ELEMENTS = 1 << 20
 # A field smaller than a few such slices would be one slice, and save nothing: it is cut in four, down to this size,
 # below which the calls would show.
 SMALL_SLICE_ELEMENTS = 1 << 16
@@ -119,7 +122,7 @@ class _InSlices:
         network, arith, n_fields = self.network, self.arith, len(self.network.fields)
         fields, parameters = _flat(tensors[:n_fields]), [arith.load(p) for p in tensors[n_fields:]]
         run = Run(network.steps, arith, parameters, Workspace(arith.compute, fields[0].device))
-        cut = _Cut(len(fields[0])) if self.whole else _cut(fields[0])
+        cut = _Cut(len(fields[0])) if self.whole else _cut(fields[0], arith)
         out = None
         for i, parts in enumerate(zip(*map(cut.slices, fields), strict=True)):
             part = run.forward(dict(zip(network.fields, parts, strict=True)))
@@ -146,7 +149,7 @@ class _InSlices:
             sums=totals[n_fields:],
             unwanted=frozenset(network.fields) - frozenset(wanted),
         )
-        cut = _cut(fields[0])
+        cut = _cut(fields[0], arith)
         for parts in zip(*map(cut.slices, (*fields, grad.flatten(2), *wanted.values())), strict=True):
             found = run.backward(dict(zip(network.fields, parts, strict=False)), parts[n_fields])
             for name, total in zip(wanted, parts[n_fields + 1 :], strict=True):
@@ -193,14 +196,16 @@ class _Cut:
         return unlike([*pieces.split(self.points // PIECE_POINTS), *rest])
 
 
-def _cut(field: Tensor) -> _Cut:
+def _cut(field: Tensor, arith: Arithmetic) -> _Cut:
     """Whole samples while they are small, parts of one sample when they are large."""
     channels, points = field.shape[1:]
-    elements = min(SLICE_ELEMENTS, max(SMALL_SLICE_ELEMENTS, field.numel() // 4))
+    native = arith.format.half and arith.how == "native"
+    largest = NATIVE_SLICE_ELEMENTS if native else SLICE_ELEMENTS
+    elements = min(largest, max(SMALL_SLICE_ELEMENTS, field.numel() // 4))
     budget = max(1, elements // max(channels, 16))
     if 2 * points <= budget:
         return _Cut(budget // max(points, 1))
-    pieces = thread_count() > 1 and min(budget, points) >= PIECE_POINTS
+    pieces = thread_count() > 1 and min(budget, points) >= PIECE_POINTS and not native
     return _Cut(1, budget // PIECE_POINTS * PIECE_POINTS if pieces else budget, pieces)
 
 

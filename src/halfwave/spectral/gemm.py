@@ -32,11 +32,15 @@ def analyse(x: Tensor, plan: TransformPlan) -> Tensor:
 def synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
     """(*K, 2, B, C) to (B, C, *grid)."""
     batch, channels = s.shape[-2:]
-    arith, matrices = plan.arith, plan.matrices()
+    arith = plan.arith
+    # In order, once: a half product of expanded transposes would put every one of them in order for itself.
+    matrices = tuple([matrix.t().contiguous() for matrix in plan.matrices()])
     spectrum = s.reshape(plan.kept, 2, batch * channels)
     fields = s.new_empty((batch * channels, plan.points), dtype=arith.storage)
     for part in slices(batch * channels, 4 * plan.points, s.device):
-        block = arith.load(spectrum[..., part].permute(2, 1, 0).contiguous())
+        # Gathered before it is transposed: rows that lie a power of two apart share a line of the cache.
+        gathered = spectrum[..., part].contiguous()
+        block = arith.load(gathered.permute(2, 1, 0).contiguous())
         arith.store_into(fields[part], _synthesise_fields(block, plan, matrices))
     return fields.view(batch, channels, *plan.grid)
 
@@ -52,7 +56,8 @@ def plain_synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
     """`synthesise` by differentiable operators alone."""
     batch, channels = s.shape[-2:]
     block = plan.arith.load(s.reshape(plan.kept, 2, batch * channels).permute(2, 1, 0))
-    return plan.arith.store(_synthesise_fields(block, plan, plan.matrices())).reshape(batch, channels, *plan.grid)
+    matrices = tuple([matrix.t() for matrix in plan.matrices()])
+    return plan.arith.store(_synthesise_fields(block, plan, matrices)).reshape(batch, channels, *plan.grid)
 
 
 def _analyse_fields(fields: Tensor, plan: TransformPlan, matrices: Matrices) -> Tensor:
@@ -69,12 +74,12 @@ def _analyse_fields(fields: Tensor, plan: TransformPlan, matrices: Matrices) -> 
 
 
 def _synthesise_fields(block: Tensor, plan: TransformPlan, matrices: Matrices) -> Tensor:
-    """(F, 2, K flattened) to (F, grid flattened), last axis last."""
+    """(F, 2, K flattened) to (F, grid flattened), last axis last, by the transposes of the matrices of analysis."""
     count = block.shape[0]
     kept = plan.kept
     for axis in range(len(plan.grid) - 1):
         kept //= plan.counts[axis]
         operand = block.reshape(-1, 2 * plan.counts[axis], kept)
-        matrix = matrices[axis].t().expand(operand.shape[0], -1, -1)
+        matrix = matrices[axis].expand(operand.shape[0], -1, -1)
         block = plan.arith.product(plan.arith.multiply(torch.bmm, matrix, operand))
-    return plan.arith.multiply(torch.mm, block.reshape(-1, 2 * kept), matrices[-1].t()).reshape(count, plan.points)
+    return plan.arith.multiply(torch.mm, block.reshape(-1, 2 * kept), matrices[-1]).reshape(count, plan.points)
