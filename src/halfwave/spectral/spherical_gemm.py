@@ -64,6 +64,16 @@ class SphericalPlan:
         return counted(self.orders, self.grid[1], self.arith.compute, self.device)
 
     @property
+    def interleaved(self) -> Tensor:
+        """`longitude` of gemm with both parts of an order side by side, as `zonal` has them: (W, 2M)."""
+        return self.longitude.unflatten(1, (2, self.orders)).transpose(1, 2).flatten(1)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether fields are multiplied where they lie: nothing is widened, so slices would save nothing."""
+        return self.backend == "gemm" and self.arith.how == "native" and self.arith.format.half
+
+    @property
     def legendre(self) -> Tensor:
         """(M, L, H), see `legendre_matrix`: from its cache, which is bounded by bytes as this plan is not."""
         shape = (self.orders, self.degrees, self.grid[0])
@@ -210,6 +220,9 @@ def _parities(start: int) -> tuple[tuple[slice, slice, slice], ...]:
 def _analyse_longitudes(x: Tensor, plan: SphericalPlan) -> Tensor:
     """(F, H, W) to (M, 2, F, H)."""
     latitudes, longitudes = plan.grid
+    if plan.in_place:
+        rows = plan.arith.load(x).reshape(-1, longitudes)
+        return torch.mm(plan.interleaved.t(), rows.t()).view(plan.orders, 2, len(x), latitudes)
     zonal = x.new_empty((plan.orders, 2, len(x), latitudes), dtype=plan.arith.storage)
     for part in _field_slices(len(x), plan, x.device):
         rows = plan.arith.load(x[part]).reshape(-1, longitudes)
@@ -224,6 +237,9 @@ def _analyse_longitudes(x: Tensor, plan: SphericalPlan) -> Tensor:
 def _synthesise_longitudes(zonal: Tensor, plan: SphericalPlan) -> Tensor:
     """(M, 2, F, H) to (F, H, W)."""
     fields, (latitudes, longitudes) = zonal.shape[2], plan.grid
+    if plan.in_place:
+        columns = zonal.reshape(2 * plan.orders, -1)
+        return torch.mm(columns.t(), plan.interleaved.t()).view(fields, latitudes, longitudes)
     out = zonal.new_empty((fields, latitudes, longitudes), dtype=plan.arith.storage)
     parts = _field_slices(fields, plan, zonal.device)
     fields_at_once = parts[0].stop if parts else 0
