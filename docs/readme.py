@@ -137,9 +137,13 @@ def verdict_table() -> str:
     return f"{verdicts()}\n\n{table(['experiment', 'scale', 'verdict'], rows)}" if rows else verdicts()
 
 
+BENCHES = ("bench-native.json", "bench-native-compiled.json", "bench.json", "bench-compiled.json")
+"""Records of `halfwave bench` on both kinds of machines: eager steps, and the compiled ones of a run of their own."""
+
+
 def bench_records() -> list[dict[str, Any]]:
-    """The records of `halfwave bench` that are committed: eager steps, and the compiled ones of a run of their own."""
-    paths = (ROOT / "results" / name for name in ("bench.json", "bench-compiled.json"))
+    """Those that are committed."""
+    paths = (ROOT / "results" / name for name in BENCHES)
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
 
 
@@ -175,27 +179,36 @@ def _bench_machine(record: dict[str, Any]) -> str:
     )
 
 
+def multiplies_half(record: dict[str, Any]) -> bool:
+    """Whether the machine of a record multiplies half formats natively."""
+    return not record["machine"]["cpu"].endswith("native half: none")
+
+
 def speed() -> str:
     """One line a case: how many times faster than neuraloperator's best mode, and the share of its activations.
 
-    Where two records have a figure it is of the first, the run of all cases, whose machine stands below the table.
+    Where two records of one kind of machine have a figure it is of the first, the run of all cases.
     """
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, dict[tuple[bool, str], str]] = {}
+    machines: dict[bool, str] = {}
     for record in bench_records():
+        kind = multiplies_half(record)
+        machines.setdefault(kind, _bench_machine(record))
         for row in record["cases"]:
             name = row["policy"] if row["mode"] == "eager" else f"{row['policy']}, compiled"
             cells = found.setdefault(row["case"], {})
-            cells.setdefault(name, f"{row['ratio']:.2f}")
+            cells.setdefault((kind, name), f"{row['ratio']:.2f}")
             if row["policy"] == "mixed" and row["memory_ratio"] is not None:
-                cells.setdefault("memory", f"{row['memory_ratio']:.2f}")
-    heads = {"full": "full: faster", "mixed": "mixed: faster", "mixed, compiled": "mixed, compiled: faster",
-             "memory": "mixed: activations"}  # fmt: skip
-    shown = [name for name in heads if any(name in cells for cells in found.values())]
-    rows = [[case, *(cells.get(name, "–") for name in shown)] for case, cells in found.items()]
+                cells.setdefault((kind, "activations"), f"{row['memory_ratio']:.2f}")
+    names = ("full", "mixed", "mixed, compiled", "activations")
+    shown = [(kind, name) for kind in machines for name in names if any((kind, name) in row for row in found.values())]
+    heads = [f"{name} {'(n)' if kind else '(w)'}" for kind, name in shown]
+    rows = [[case, *(cells.get(column, "–") for column in shown)] for case, cells in found.items()]
     if not rows:
         return "No record of `halfwave bench` is committed."
-    machine = _bench_machine(bench_records()[0])
-    return f"{table(['training step or answer', *(heads[name] for name in shown)], rows)}\n\n{machine}"
+    kinds = {True: "(n): a CPU that multiplies bf16.", False: "(w): a CPU that does not."}
+    notes = " ".join(f"{kinds[kind]} {machine}" for kind, machine in machines.items())
+    return f"{table(['training step or answer', *heads], rows)}\n\n{notes}"
 
 
 def peer() -> str:
