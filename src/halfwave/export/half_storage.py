@@ -14,6 +14,9 @@ from torch import Tensor, nn
 # The largest entry is scaled to lie below this: fp16 ends at 65504, and what is far smaller keeps its bits.
 _LARGEST = 2.0**15
 
+STORED = "stored."
+"""What the names of stored weights begin with in a traced program, whose attribute `stored` holds them."""
+
 
 def scale_of(value: Tensor) -> float:
     """2^e, a power of two that depends on the largest entry alone."""

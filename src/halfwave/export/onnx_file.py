@@ -15,7 +15,9 @@ from torch import Tensor
 from halfwave.errors import InputError
 from halfwave.export.check import Run
 from halfwave.export.onnx_guard import guard_grid
+from halfwave.export.onnx_lean import make_lean
 from halfwave.export.onnx_narrow import narrow_weights
+from halfwave.export.onnx_scaled import share_scaled
 from halfwave.export.program import Program
 from halfwave.export.source import Source
 from halfwave.export.tracing import trace
@@ -57,13 +59,16 @@ def build_onnx(program: Program) -> ModelProto:
             trace(program.interpreted()),
             dynamo=True,
             verbose=False,
+            optimize=False,  # `make_lean` does
             opset_version=OPSET,
             input_names=["x"],
             output_names=["y"],
         )
     assert built is not None
+    make_lean(built.model)
     model: ModelProto = built.model_proto
     _strip(model)
+    share_scaled(model)
     if program.stored is not None:
         narrow_weights(model)
     if program.shapes.free_grid:
@@ -76,10 +81,13 @@ def build_onnx(program: Program) -> ModelProto:
 
 
 def _strip(model: ModelProto) -> None:
-    """Without the exporter's notes: they hold stack traces with paths of this machine."""
-    for holder in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.initializer):
+    """Without the exporter's notes, which hold stack traces with paths of this machine, and what readers infer."""
+    del model.graph.value_info[:]
+    for holder in (model, model.graph, *model.graph.node, *model.graph.initializer):
         del holder.metadata_props[:]
         holder.ClearField("doc_string")
+    for node in model.graph.node:
+        node.ClearField("name")
 
 
 def _describe(model: ModelProto, program: Program) -> None:

@@ -6,6 +6,7 @@ of them on the way (transposed, cut, widened), a tensor of such numbers is store
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -41,8 +42,18 @@ def _narrowed(tensor: Any, helper: Any, graph: Any) -> list[Any]:
         return []
     name = tensor.name
     tensor.CopyFrom(numpy_helper.from_array(half.numpy(), f"{name}_half"))
-    graph.initializer.append(helper.make_tensor(f"{name}_scale", TensorProto.FLOAT, [], [scale]))
+    power = _power_of_two(scale, helper, graph)
     return [
         helper.make_node("Cast", [f"{name}_half"], [f"{name}_wide"], to=TensorProto.FLOAT),
-        helper.make_node("Mul", [f"{name}_wide", f"{name}_scale"], [name]),
+        helper.make_node("Mul", [f"{name}_wide", power], [name]),
     ]
+
+
+def _power_of_two(scale: float, helper: Any, graph: Any) -> str:
+    """The name of a scale in the graph, stored once: the weights of a model have few different ones."""
+    from onnx import TensorProto
+
+    name = f"two_to_{round(math.log2(scale))}"
+    if all(tensor.name != name for tensor in graph.initializer):
+        graph.initializer.append(helper.make_tensor(name, TensorProto.FLOAT, [], [scale]))
+    return name
