@@ -173,12 +173,16 @@ class Run:
         self._products.clear()
 
     def _load(self, name: str, part: Tensor) -> Tensor:
-        # What is in the dtype of the products already is read where it lies, but for half products on a CPU: each would
-        # make a contiguous copy of a slice for itself, and transpose it by single numbers for the gradient of a weight.
-        lies_well = part.is_contiguous() or not self.arith.format.half
-        if self.workspace is None or (part.dtype is self.arith.compute and lies_well):
+        if self.workspace is None or self._lies_well(part):
             return self.arith.load(part)
         return self.arith.load_into(self.workspace.tensor(name, part.shape), part)
+
+    def _lies_well(self, part: Tensor) -> bool:
+        """Whether a slice is read where it lies: in the dtype of the products, and in order for half products on a CPU.
+
+        Each of them would put a slice in order for itself, and transpose it number by number for a weight's gradient.
+        """
+        return part.dtype is self.arith.compute and (part.is_contiguous() or not self.arith.format.half)
 
 
 def _gradient_of(name: str) -> str:
