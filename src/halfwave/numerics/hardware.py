@@ -7,8 +7,8 @@ No other module asks a CPU anything (of GPUs torch.cuda is asked where one is us
   (`certificates.conv_bound`, `numerics.accumulators`), planned memory, `repr`; the order of candidates in
   `planner.precision`.
 - `tiles_are_missing` (a virtual machine that claims AMX and has none): bf16 is not multiplied natively there.
-- `thread_count`: how `models.pointwise` cuts a field (where half is not multiplied natively), and the last bits of every
-  sum (data are made, and experiments run, `on_threads(1)`, so that their numbers do not depend on it).
+- `thread_count`: how `models.pointwise` cuts a field (where half is not multiplied natively), and the last bits of
+  every sum (data are made, and experiments run, `on_threads(1)`, so that their numbers do not depend on it).
 - `bf16_tiles` (has it AMX tiles?): what multiplies the bf16 parts of `numerics.split_products`.
 - `narrows_fp32` (may fp32 be multiplied in less?): whether a bound of fp32 is one (`numerics.accumulators`).
 - `core_count`, `memory_bytes`: how many processes make data; the memory that `halfwave plan` plans for.
