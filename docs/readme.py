@@ -133,7 +133,7 @@ def verdicts() -> str:
 
 def verdict_table() -> str:
     status = {(row["experiment"], scale): row["status"] for scale in SCALES for row in report_rows(scale)}
-    rows = [[f"[{name}](report.md#{name})", scale, text] for (name, scale), text in status.items()]
+    rows = [[f"[{name}](report-{scale}.md#{name})", scale, text] for (name, scale), text in status.items()]
     return f"{verdicts()}\n\n{table(['experiment', 'scale', 'verdict'], rows)}" if rows else verdicts()
 
 
@@ -179,6 +179,12 @@ def _bench_machine(record: dict[str, Any]) -> str:
     )
 
 
+def _compiled_run(record: dict[str, Any]) -> str:
+    """Of the run that the compiled steps are from, what may differ from that of the eager ones."""
+    rate, commit = record["machine"]["rates"]["fp32"], str((record["environment"]["git"] or {}).get("commit"))
+    return f"Compiled: fp32 products at up to {rate / 1e9:.0f} GFLOP/s, commit {commit[:7]}."
+
+
 def multiplies_half(record: dict[str, Any]) -> bool:
     """Whether the machine of a record multiplies half formats natively."""
     return not record["machine"]["cpu"].endswith("native half: none")
@@ -190,10 +196,11 @@ def speed() -> str:
     Where two records of one kind of machine have a figure it is of the first, the run of all cases.
     """
     found: dict[str, dict[tuple[bool, str], str]] = {}
-    machines: dict[bool, str] = {}
+    machines: dict[bool, list[str]] = {}
     for record in bench_records():
         kind = multiplies_half(record)
-        machines.setdefault(kind, _bench_machine(record))
+        known = machines.setdefault(kind, [])
+        known.append(_compiled_run(record) if known else _bench_machine(record))
         for row in record["cases"]:
             name = row["policy"] if row["mode"] == "eager" else f"{row['policy']}, compiled"
             cells = found.setdefault(row["case"], {})
@@ -209,7 +216,7 @@ def speed() -> str:
     if not rows:
         return "No record of `halfwave bench` is committed."
     kinds = {True: "(n): a CPU that multiplies bf16.", False: "(w): a CPU that does not."}
-    notes = " ".join(f"{kinds[kind]} {machine}" for kind, machine in machines.items())
+    notes = " ".join(f"{kinds[kind]} {' '.join(known)}" for kind, known in machines.items())
     return f"{table(['training step or answer', *heads], rows)}\n\n{notes}"
 
 

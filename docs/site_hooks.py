@@ -33,6 +33,7 @@ sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "src")]
 import run_tutorials  # noqa: E402
 
 REPORT = "evidence/report.md"
+"""The list of the pages of tables and figures, one for each scale that has results."""
 OUTSIDE = {
     "evidence/examples.md": ROOT / "examples" / "README.md",
     **{f"evidence/{card.parent.name}.md": card for card in sorted((ROOT / "examples" / "models").glob("*/README.md"))},
@@ -117,15 +118,17 @@ def _output(output: Any, name: str, pictures: dict[str, bytes]) -> str:
 
 
 def _report() -> Iterator[tuple[str, str | bytes]]:
-    """The page of the largest scale that is committed, or one that says that there is none."""
-    scales = [s for s in ("paper", "medium", "small") if (ROOT / "results" / s / "report.md").exists()]
-    if not scales:
-        yield REPORT, "# The paper's tables and figures, measured again\n\nNo results are committed.\n"
-        return
-    folder = ROOT / "results" / scales[0]
-    yield REPORT, (folder / "report.md").read_text(encoding="utf-8")
-    for plot in sorted((folder / "plots").glob("*.png")):
-        yield f"evidence/plots/{plot.name}", plot.read_bytes()
+    """A page for each scale that is committed, with its plots, and the list of them."""
+    folders = [ROOT / "results" / scale for scale in ("paper", "medium", "small")]
+    found = [folder for folder in folders if (folder / "report.md").exists()]
+    lines = [f"- [scale {folder.name}](report-{folder.name}.md)" for folder in found]
+    listed = "\n".join(lines) or "No results are committed."
+    yield REPORT, f"# The paper's tables and figures, measured again\n\n{listed}\n"
+    for folder in found:
+        text = (folder / "report.md").read_text(encoding="utf-8")
+        yield f"evidence/report-{folder.name}.md", text.replace("](plots/", f"](plots-{folder.name}/")
+        for plot in sorted((folder / "plots").glob("*.png")):
+            yield f"evidence/plots-{folder.name}/{plot.name}", plot.read_bytes()
 
 
 def _outside() -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ start: an interrupt is answered from the first moment, also while torch is being
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ _INTERRUPTED = "interrupted; the same command goes on where it stopped"
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit."""
     _leave_on_interrupt()
+    atexit.register(_ignore_interrupts)
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     _take_any_text()
@@ -41,6 +43,12 @@ def _leave_on_interrupt() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
+
+
+def _ignore_interrupts() -> None:
+    """At the very end, where the interpreter takes handlers away and a signal would kill what ends by its own code."""
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

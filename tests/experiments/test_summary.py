@@ -3,6 +3,7 @@
 import struct
 
 import pytest
+from matplotlib.axes import Axes
 
 from halfwave.report.figures import draw
 from halfwave.report.summary import Comparison, Line, Panel, Series, plus_minus, text_of
@@ -69,3 +70,27 @@ def test_every_style_is_drawn_and_the_same_numbers_give_the_same_bytes():
 def test_an_axis_from_zero_shows_a_small_difference_as_small():
     series = (Series("s", (1.0, 2.0), (9.0, 9.1)),)
     assert draw([Panel("e", "x", "y", series, yzero=True)]) != draw([Panel("e", "x", "y", series)])
+
+
+def test_a_series_looks_the_same_in_every_panel_whichever_others_it_lacks(monkeypatch):
+    drawn = []
+
+    def scatter(axes, *args, color, label, **rest):
+        drawn.append((axes.get_label(), label, color))
+        return original(axes, *args, color=color, label=label, **rest)
+
+    original = Axes.scatter
+    monkeypatch.setattr(Axes, "scatter", scatter)
+
+    def balls(**labels):
+        made = (Series(label, (1.0,), (2.0,), "balls", size=(1.0,), name=name) for name, label in labels.items())
+        return Panel("p", "x", "y", tuple(made))
+
+    draw([balls(full="full: 3 a second", amp="amp: 2", ours="ours: 1"), balls(full="full: 5 a second", ours="ours: 4")])
+    colours = [color for _, _, color in drawn]
+    assert colours[0] == colours[3]
+    assert colours[2] == colours[4]
+    assert len(set(colours)) == 3
+    drawn.clear()
+    draw([balls(**{f"s{n}": str(n) for n in some}) for some in (range(6), range(6, 12))])
+    assert len({color for _, _, color in drawn[6:]}) == 6, "what has no fellow begins anew"

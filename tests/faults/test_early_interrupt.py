@@ -42,3 +42,15 @@ def test_an_interrupt_that_is_ignored_stays_so(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "still here\n")
+
+
+def test_an_interrupt_after_the_end_leaves_the_exit_code_as_it_is(tmp_path):
+    """Whatever was registered before the command runs after it, as the interpreter's own teardown does."""
+    code = (
+        "import atexit, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "atexit.register(signal.raise_signal, signal.SIGINT);"
+        "from halfwave import cli; cli.main(['bounds'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1, done.stderr

@@ -17,6 +17,8 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import (
     ASSESSED,
     BODIES,
+    COMPARED,
+    FP16_MIXED,
     LABELS,
     deviation,
     further_seeds,
@@ -71,8 +73,8 @@ def further_curves(scale: Scale, rows: list[Row]) -> list[Curve]:
     return [
         _curve(name, method, seed, scale)
         for name in problems
-        for _, seed in further_seeds(finals, scale, [{"problem": name}], METHODS[1:])
-        for method in METHODS
+        for _, seed in further_seeds(finals, scale, [{"problem": name}], FP16_MIXED)
+        for method in COMPARED
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,8 +13,9 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import (
     ASSESSED,
     BODIES,
+    COMPARED,
+    FP16_MIXED,
     LABELS,
-    MIXED,
     TRAINED,
     against_full,
     further_seeds,
@@ -51,19 +52,19 @@ class Point:
 
 def configurations(scale: Scale) -> list[Point]:
     problems = (*PROBLEMS, LINE) if scale == "medium" else PROBLEMS
-    return [_point(name, seed, scale) for name in problems for seed in seeds_on(name, scale)]
+    return [_point(name, seed, scale, TRAINED) for name in problems for seed in seeds_on(name, scale)]
 
 
 def further(scale: Scale, rows: list[Row]) -> list[Point]:
-    """The stopping rule of `methods`, problem by problem."""
+    """The stopping rule of `methods`, problem by problem, for the methods that are compared."""
     problems = [name for name in dict.fromkeys(row["problem"] for row in rows) if name not in BODIES]
-    asked = further_seeds(rows, scale, [{"problem": name} for name in problems], MIXED)
-    return [_point(group["problem"], seed, scale) for group, seed in asked]
+    asked = further_seeds(rows, scale, [{"problem": name} for name in problems], FP16_MIXED)
+    return [_point(group["problem"], seed, scale, COMPARED) for group, seed in asked]
 
 
-def _point(name: str, seed: int, scale: Scale) -> Point:
-    methods = methods_on(name, scale)
-    return Point(name, seed, {m: train_as(m, problem(name, scale), seed) for m in methods}, STEPS[scale])
+def _point(name: str, seed: int, scale: Scale, methods: Sequence[str]) -> Point:
+    chosen = methods_on(name, scale, methods)
+    return Point(name, seed, {m: train_as(m, problem(name, scale), seed) for m in chosen}, STEPS[scale])
 
 
 def measure(point: Point, lab: Lab) -> list[dict[str, Any]]:
@@ -132,7 +133,9 @@ def _panel(rows: list[Row], name: str) -> Panel:
         error, rate = (mean(found, column) if found else None for column in ("l2", "samples_per_second"))
         if error is not None and rate is not None:
             memory = found[0]["peak_memory_bytes"] / 1e6
-            balls.append(Series(f"{method}: {rate:.3g} samples/s", (memory,), (error,), "balls", size=(rate,)))
+            balls.append(
+                Series(f"{method}: {rate:.3g} samples/s", (memory,), (error,), "balls", size=(rate,), name=method)
+            )
     return Panel(TITLES[name], "memory of a training step, MB", "test error, L2", tuple(balls), yzero=True)
 
 

@@ -25,14 +25,15 @@ from halfwave.recipes import LINE, PROBLEMS, TITLES, problem
 from halfwave.report import Comparison, Exhibit, Line, Outcome, Panel, Series
 from halfwave.training import evaluate, rounding_of
 
-WIDE = "mixed bf16, wide"
-"""As on a CPU that does not multiply bf16: stored in it, multiplied in fp32."""
+WIDE, NATIVE = "mixed bf16, wide", "mixed bf16, native"
+"""As on a CPU that does not multiply bf16 (stored in it, multiplied in fp32), and as on one that does, on either."""
+MULTIPLIES: Mapping[str, tuple[str, ...]] = {WIDE: (), NATIVE: ("bf16",)}
 TRAINED_IN = ("full", "paper", "ours", "ours-bf16")
 EVALUATED_IN: Mapping[str, Policy] = {
     "full": Policy.named("full"),
     **{f"{name} {dtype}": Policy.named(name, dtype) for dtype in ("fp16", "bf16") for name in ("amp", "half", "mixed")},
     "stream bf16": Policy.named("stream", "bf16"),
-    WIDE: Policy.named("mixed", "bf16"),
+    **{name: Policy.named("mixed", "bf16") for name in MULTIPLIES},
 }
 
 
@@ -67,7 +68,7 @@ def measure(swap: Swap, lab: Lab) -> list[dict[str, Any]]:
     samples = lab.test_samples(swap.training, operator)
     rows = []
     for name, policy in EVALUATED_IN.items():
-        with cpu_multiplies() if name == WIDE else nullcontext():
+        with cpu_multiplies(*MULTIPLIES[name]) if name in MULTIPLIES else nullcontext():
             with computing_in(operator, policy):
                 errors = evaluate(operator, samples)
             moved = rounding_of(operator, samples, policy)
@@ -164,7 +165,7 @@ def _check_stream(name: str, rows: list[Row]) -> Outcome | None:
 
 def _check_wide(name: str, rows: list[Row]) -> Outcome | None:
     """Native and wide products round at the same places: the answers move as far, to 10%."""
-    wide, native = (_found(rows, name, "full", format) for format in (WIDE, "mixed bf16"))
+    wide, native = (_found(rows, name, "full", format) for format in (WIDE, NATIVE))
     paired = pair(wide, native, "rounding")
     return (
         None if paired is None else paired.within(f"rounding by wide products against native on {TITLES[name]}", 10.0)

@@ -20,6 +20,7 @@ import torch
 
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import Experiment, Row, Scale
+from halfwave.experiments.vouching import Origin, earlier_origins, group_of, same_numbers, vouched_for
 from halfwave.files import read_json, write_csv, write_json
 from halfwave.numerics import core_count
 from halfwave.training import describe_environment
@@ -62,15 +63,36 @@ class Results:
 
     @property
     def stale(self) -> list[str]:
-        """Keys whose rows were measured by other code than this."""
-        known, code = self.record.get("rows", {}), self.experiment.code
-        return [key for key, c in self.wanted.items() if self._is_done(key, c) and known[key].get("code") != code]
+        """Keys whose rows were measured by other code than this, which may not give the same numbers."""
+        return [key for key, vouched in self._of_other_code.items() if not vouched]
+
+    @property
+    def vouched(self) -> list[str]:
+        """Keys whose rows were measured by other code, but another seed of theirs by both, with the same digits."""
+        return [key for key, vouched in self._of_other_code.items() if vouched]
+
+    @property
+    def _of_other_code(self) -> dict[str, bool]:
+        done = {key: c for key, c in self.wanted.items() if self._is_done(key, c)}
+        entries, environments = self.record.get("rows", {}), self.record.get("environments", [])
+        return vouched_for(done, entries, environments, self.experiment.code)
 
     @property
     def to_measure(self) -> list[str]:
-        """What a run measures: all that is missing or stale, in the order of the experiment."""
-        due = {*self.missing, *self.stale}
-        return [key for key in self.wanted if key in due]
+        """What a run measures: all that is missing or stale, in the order of the experiment.
+
+        Of stale rows that differ in their seed alone the first comes before all others, for which it may stand.
+        """
+        wanted, missing, stale = self.wanted, set(self.missing), set(self.stale)
+        groups: set[str | None] = set()
+        due = [key for key in wanted if key in missing or key in stale]
+        waiting = []
+        for key in due:
+            group = group_of(wanted[key]) if key in stale else None
+            if group is not None and group in groups:
+                waiting.append(key)
+            groups.add(group)
+        return [*(key for key in due if key not in waiting), *waiting]
 
     def _is_done(self, key: str, configuration: Any) -> bool:
         known = self.record.get("rows", {}).get(key, {})
@@ -113,6 +135,7 @@ class Results:
     def add(self, key: str, configuration: Any, rows: Sequence[Row], seconds: float) -> None:
         """Put the rows of one configuration into the files, in the place that the experiment gives it."""
         self.drop_untrusted()
+        again = self._given_again(key, configuration, rows)
         self.rows[key] = list(rows)
         self.rows = {k: self.rows[k] for k in self.wanted if k in self.rows}
         environment = _environment()
@@ -126,7 +149,7 @@ class Results:
             "seconds": round(seconds, 3),
             "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             "environment": environments.index(environment),
-        }
+        } | ({"again": again} if again else {})
         entries = self.record.get("rows", {}) | {key: entry}
         self.record = {
             "experiment": self.experiment.name,
@@ -136,6 +159,12 @@ class Results:
             "rows": {k: entries[k] for k in self.rows},
         }
         self.write()
+
+    def _given_again(self, key: str, configuration: Any, rows: Sequence[Row]) -> list[Origin]:
+        """What had these numbers before; nothing where there were none, or others."""
+        if not self._is_done(key, configuration) or not same_numbers(self.rows[key], rows, self.experiment.timings):
+            return []
+        return earlier_origins(self.record["rows"][key], self.record["environments"], self.experiment.code)
 
     def write(self) -> None:
         """Replace both files."""

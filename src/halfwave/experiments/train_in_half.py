@@ -14,6 +14,8 @@ from halfwave.experiments.lab import Lab, Training
 from halfwave.experiments.methods import (
     ASSESSED,
     BODIES,
+    COMPARED,
+    FP16_MIXED,
     LABELS,
     further_seeds,
     mean,
@@ -46,18 +48,21 @@ class Point:
 
 def configurations(scale: Scale) -> list[Point]:
     problems = {"smoke": ("darcy",), "medium": (*PROBLEMS, LINE)}.get(scale, PROBLEMS)
-    return [_point(name, seed, scale) for name in problems for seed in seeds_on(name, scale)]
+    return [_point(name, seed, scale, _methods(name, scale)) for name in problems for seed in seeds_on(name, scale)]
 
 
 def further(scale: Scale, rows: list[Row]) -> list[Point]:
-    """The stopping rule, on the errors in full: bodies have the first seeds only, as in 'overview'."""
+    """The stopping rule, on the errors in full: bodies have the first seeds only, and so has what bf16 trains."""
     problems = [name for name in dict.fromkeys(row["problem"] for row in rows) if name not in BODIES]
-    asked = further_seeds(rows, scale, [{"problem": name} for name in problems], METHODS[1:])
-    return [_point(group["problem"], seed, scale) for group, seed in asked]
+    asked = further_seeds(rows, scale, [{"problem": name} for name in problems], FP16_MIXED)
+    return [_point(group["problem"], seed, scale, COMPARED) for group, seed in asked]
 
 
-def _point(name: str, seed: int, scale: Scale) -> Point:
-    methods = (*methods_on(name, scale, METHODS), *((SPECTRAL,) if name in SPECTRAL_ON else ()))
+def _methods(name: str, scale: Scale) -> tuple[str, ...]:
+    return (*methods_on(name, scale, METHODS), *((SPECTRAL,) if name in SPECTRAL_ON else ()))
+
+
+def _point(name: str, seed: int, scale: Scale, methods: tuple[str, ...]) -> Point:
     return Point(name, seed, {m: train_as(m, problem(name, scale), seed) for m in methods})
 
 

@@ -6,7 +6,7 @@ import io
 import itertools
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import matplotlib
@@ -45,8 +45,8 @@ def draw(panels: Sequence[Panel]) -> bytes:
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH * columns, height * rows), layout="constrained")
         places = figure.subfigures(rows, columns, squeeze=False).flat
-        for panel, place in zip(panels, places, strict=False):
-            _draw_panel(place, panel)
+        for panel, place, looks in zip(panels, places, _looks(panels), strict=False):
+            _draw_panel(place, panel, looks)
         # Without metadata the same numbers give the same bytes.
         figure.savefig(picture, format="png", dpi=_DPI, metadata={"Software": None}, pil_kwargs={"optimize": True})
     return picture.getvalue()
@@ -58,12 +58,30 @@ def describe(panel: Panel) -> str:
     return f"{panel.title}: {panel.ylabel}{over}; {', '.join(series.label for series in panel.series)}"
 
 
-def _draw_panel(figure: FigureBase, panel: Panel) -> None:
+def _looks(panels: Sequence[Panel]) -> Iterator[dict[str, int]]:
+    """For each panel the numbers of colours and markers of its series, by name.
+
+    A series looks as it does in the panels before, whichever others a panel lacks; a new one takes the first look that
+    its panel has not.
+    """
+    known: dict[str, int] = {}
+    for panel in panels:
+        names = list(dict.fromkeys(series.called for series in panel.series))
+        looks = {name: known[name] for name in names if name in known}
+        for name in names:
+            if name not in looks:
+                looks[name] = next(look for look in itertools.count() if look not in looks.values())
+        known |= looks
+        yield looks
+
+
+def _draw_panel(figure: FigureBase, panel: Panel, looks: dict[str, int]) -> None:
     axes = figure.subplots()
     categories = _categories(panel)
     bars = [series for series in panel.series if series.style == "bars"]
     largest = max((size for series in panel.series for size in series.size or ()), default=1.0)
-    for index, series in enumerate(panel.series):
+    for series in panel.series:
+        index = looks[series.called]
         positions = [categories[str(x)] for x in series.x] if categories else [float(x) for x in series.x]
         if series.style == "bars":
             _draw_bars(axes, series, positions, index, bars.index(series), len(bars))

@@ -65,7 +65,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Series:
-    """One set of points of a panel. `error` draws bars of deviation, `size` areas of balls; x may be categories."""
+    """One set of points of a panel. `error` draws bars of deviation, `size` areas of balls; x may be categories.
+
+    `name` is what the same series is called in every panel, where labels differ by a figure of their own.
+    """
 
     label: str
     x: Sequence[float | str]
@@ -73,6 +76,11 @@ class Series:
     style: Style = "line"
     error: Sequence[float] | None = None
     size: Sequence[float] | None = None
+    name: str = ""
+
+    @property
+    def called(self) -> str:
+        return self.name or self.label
 
 
 @dataclass(frozen=True)
