@@ -77,7 +77,7 @@ def _remark(results: Results) -> str:
     changed = [e for e in _environments(results) if (e.get("git") or {}).get("changed")]
     texts = [f"{stale} of {total} points were measured by other code than stands here now."] if stale else []
     if vouched := len(results.vouched):
-        whose = "whose numbers today's code gives again, to the digit, for another seed of the same settings"
+        whose = "whose numbers today's code gives again to the digit, for another seed or the first updates"
         texts.append(f"{vouched} of {total} points were measured by other code, {whose}.")
     texts += ["Measured in a tree with changes that no commit holds."] if changed else []
     return " ".join(texts)

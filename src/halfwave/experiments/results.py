@@ -20,7 +20,14 @@ import torch
 
 from halfwave.errors import InputError
 from halfwave.experiments.experiment import Experiment, Row, Scale
-from halfwave.experiments.vouching import Origin, earlier_origins, group_of, same_numbers, vouched_for
+from halfwave.experiments.vouching import (
+    Origin,
+    Witness,
+    earlier_origins,
+    group_of,
+    same_numbers,
+    vouched_for,
+)
 from halfwave.files import read_json, write_csv, write_json
 from halfwave.numerics import core_count
 from halfwave.training import describe_environment
@@ -68,14 +75,19 @@ class Results:
 
     @property
     def vouched(self) -> list[str]:
-        """Keys whose rows were measured by other code, but another seed of theirs by both, with the same digits."""
+        """Keys whose rows were measured by other code, which this one has been seen to give the same digits as."""
         return [key for key, vouched in self._of_other_code.items() if vouched]
 
     @property
     def _of_other_code(self) -> dict[str, bool]:
         done = {key: c for key, c in self.wanted.items() if self._is_done(key, c)}
         entries, environments = self.record.get("rows", {}), self.record.get("environments", [])
-        return vouched_for(done, entries, environments, self.experiment.code)
+        return vouched_for(done, entries, environments, self.experiment.code, self.witnesses)
+
+    @property
+    def witnesses(self) -> list[Witness]:
+        """What the record knows of codes that give the same digits."""
+        return [Witness(*witness) for witness in self.record.get("witnesses", ())]
 
     @property
     def to_measure(self) -> list[str]:
@@ -157,7 +169,13 @@ class Results:
             "timings": list(self.experiment.timings),
             "environments": environments,
             "rows": {k: entries[k] for k in self.rows},
-        }
+        } | ({"witnesses": self.record["witnesses"]} if "witnesses" in self.record else {})
+        self.write()
+
+    def add_witnesses(self, witnesses: Sequence[Witness]) -> None:
+        """Keep in the record that other code gives the same digits as this one."""
+        known = dict.fromkeys((*self.witnesses, *witnesses))
+        self.record = {**self.record, "witnesses": [list(witness) for witness in known]}
         self.write()
 
     def _given_again(self, key: str, configuration: Any, rows: Sequence[Row]) -> list[Origin]:
@@ -203,6 +221,9 @@ def _read_record(path: Path) -> dict[str, Any]:
     record = read_json(path)
     if not isinstance(record, Mapping) or not isinstance(record.get("rows"), Mapping):
         raise InputError(f"{path} is not the record of a result: remove it and its CSV, and run again")
+    witnesses = record.get("witnesses", [])
+    if not isinstance(witnesses, list) or not all(isinstance(w, list) and len(w) == 4 for w in witnesses):
+        raise InputError(f"{path}: witnesses must be lists of group, machine and two codes: remove that entry")
     return dict(record)
 
 

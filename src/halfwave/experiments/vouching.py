@@ -4,6 +4,9 @@ Rows that differ in their seed alone are one group. Where one of a group is meas
 the same to the last digit, times excepted, its record keeps by which code and on which machine it was measured
 before; rows of the group with that code and machine then stand for today's code too. One that moves a digit is a
 witness of nothing, and all of its group are measured again; so are rows without a seed.
+
+Cheaper than a whole row is its beginning: a `Witness` says that two codes gave the same digits, on one machine, for the
+trainings of a group cut to their first updates (`benchmarks/same_rows.py` runs both).
 """
 
 from __future__ import annotations
@@ -12,21 +15,33 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from halfwave.experiments.experiment import Row, scalars
 
 Origin = tuple[str, str]
 """The code of a row, and the machine."""
+
+
+class Witness(NamedTuple):
+    """Two codes with the same digits for one group of rows on one machine, as a record keeps it."""
+
+    group: str
+    machine: str
+    before: str
+    after: str
+
+
 _NO_DIGIT = ("git", "halfwave", "platform")
 """What an environment has beside processor and packages; the code has a digest, and kernels round nothing."""
 
 
 def group_of(configuration: Any) -> str | None:
-    """All settings of a configuration but seeds, those of its trainings included; None for one without a seed."""
+    """Digest of all settings of a configuration but seeds, those of its trainings included; None without a seed."""
     if "seed" not in scalars(configuration):
         return None
-    return json.dumps(_seedless(asdict(configuration)), sort_keys=True, default=str)
+    settings = json.dumps(_seedless(asdict(configuration)), sort_keys=True, default=str)
+    return hashlib.sha256(settings.encode()).hexdigest()[:16]
 
 
 def _seedless(value: Any) -> Any:
@@ -37,9 +52,13 @@ def _seedless(value: Any) -> Any:
 
 def origin_of(entry: Mapping[str, Any], environments: Sequence[Mapping[str, Any]]) -> Origin:
     """Of a row, by its entry in the record: whatever decides its digits but the configuration."""
-    machine = {name: v for name, v in environments[entry["environment"]].items() if name not in _NO_DIGIT}
-    digest = hashlib.sha256(json.dumps(machine, sort_keys=True, default=str).encode()).hexdigest()
-    return str(entry.get("code")), digest[:16]
+    return str(entry.get("code")), machine_of(environments[entry["environment"]])
+
+
+def machine_of(environment: Mapping[str, Any]) -> str:
+    """Digest of what an environment has that may decide a digit."""
+    machine = {name: v for name, v in environment.items() if name not in _NO_DIGIT}
+    return hashlib.sha256(json.dumps(machine, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def earlier_origins(entry: Mapping[str, Any], environments: Sequence[Mapping[str, Any]], code: str) -> list[Origin]:
@@ -63,15 +82,29 @@ def vouched_for(
     entries: Mapping[str, Mapping[str, Any]],
     environments: Sequence[Mapping[str, Any]],
     code: str,
+    witnesses: Collection[Witness] = (),
 ) -> dict[str, bool]:
     """Of these rows by key those that other code has measured: whether one of their group stands for them."""
-    again: set[tuple[str | None, Origin]] = set()
+    known = set(witnesses)
     for key, configuration in configurations.items():
-        if entries[key].get("code") == code:
-            again |= {(group_of(configuration), tuple(origin)) for origin in entries[key].get("again", ())}
+        if entries[key].get("code") == code and (group := group_of(configuration)) is not None:
+            known |= {Witness(group, machine, before, code) for before, machine in entries[key].get("again", ())}
     found = {}
     for key, configuration in configurations.items():
         if entries[key].get("code") != code:
-            group = group_of(configuration)
-            found[key] = group is not None and (group, origin_of(entries[key], environments)) in again
+            group, origin = group_of(configuration), origin_of(entries[key], environments)
+            found[key] = group is not None and code in codes_like(origin, group, known)
+    return found
+
+
+def codes_like(origin: Origin, group: str, witnesses: Collection[Witness]) -> set[str]:
+    """The code of a row, and all to which witnesses of its group lead from it, one after the other."""
+    code, machine = origin
+    steps = [witness for witness in witnesses if (witness.group, witness.machine) == (group, machine)]
+    found, waiting = {code}, [code]
+    while waiting:
+        before = waiting.pop()
+        new = {witness.after for witness in steps if witness.before == before} - found
+        found |= new
+        waiting += new
     return found

@@ -36,7 +36,7 @@ from halfwave.precision import Policy, PolicyModule, as_policy
 SLICE_ELEMENTS = 1 << 18
 # The same where half products are native: less time goes into the numbers of a slice, and more into its calls and into
 # putting its rows together.
-NATIVE_SLICE_ELEMENTS = 1 << 20
+NATIVE_SLICE_ELEMENTS = 1 << 19
 # A field smaller than a few such slices would be one slice, and save nothing: it is cut in four, down to this size,
 # below which the calls would show.
 SMALL_SLICE_ELEMENTS = 1 << 16

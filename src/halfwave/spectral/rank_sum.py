@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from halfwave.spectral.plan import ContractionStep
 
 # Bytes of one intermediate of a tile: three of them live at a time, in a core's share of the caches.
-TILE_BYTES = 5 << 18
+TILE_BYTES = 5 << 19
 # Ranks of a tile: as many columns as a matrix product needs to be quick.
 _TILE_RANKS = 256
 # Of `slice_bytes`, for which intermediates, their gradients and what they are made from share the room.
