@@ -4,6 +4,10 @@ Analysis: the last axis is one tall product (rows, N) x (N, 2K); what it leaves,
 interleaved operand of the next axis, (2K', 2N') x (.., 2N', K). So every step is a product on a view, in fp32
 accumulation, and the only permutation is that of the truncated block into mode-major order. Synthesis runs the same
 steps backwards with the transposes.
+
+The matrix of an inner axis serves every field. A batched product reads it in place, but for half products on a CPU,
+which put it in order once for each field; there the operand is turned instead, where that moves fewer numbers, and the
+step is one tall product as well: same sums, same bits.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from halfwave.numerics import Arithmetic, kind_of
 from halfwave.spectral.slicing import slices
 from halfwave.spectral.transform_plan import TransformPlan
 
@@ -25,7 +30,8 @@ def analyse(x: Tensor, plan: TransformPlan) -> Tensor:
     spectrum = x.new_empty((plan.kept, 2, batch * channels), dtype=arith.storage)
     for part in slices(batch * channels, 4 * plan.points, x.device):
         block = _analyse_fields(arith.load(fields[part]), plan, matrices)
-        spectrum[..., part] = arith.store(block).permute(2, 1, 0)
+        by_axis = spectrum[..., part].unflatten(0, (plan.counts[0], -1))
+        by_axis.copy_(arith.store(block).permute(2, 3, 1, 0))
     return spectrum.view(*plan.counts, 2, batch, channels)
 
 
@@ -49,7 +55,7 @@ def plain_analyse(x: Tensor, plan: TransformPlan) -> Tensor:
     """`analyse` by differentiable operators alone."""
     batch, channels = x.shape[:2]
     block = _analyse_fields(plan.arith.load(x.reshape(batch * channels, plan.points)), plan, plan.matrices())
-    return plan.arith.store(block).permute(2, 1, 0).reshape(*plan.counts, 2, batch, channels)
+    return plan.arith.store(block).permute(2, 3, 1, 0).reshape(*plan.counts, 2, batch, channels)
 
 
 def plain_synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
@@ -61,16 +67,15 @@ def plain_synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
 
 
 def _analyse_fields(fields: Tensor, plan: TransformPlan, matrices: Matrices) -> Tensor:
-    """(F, grid flattened) to (F, 2, K flattened), last axis first."""
+    """(F, grid flattened) to (F, 2, K of the first axis, those of the others flattened), last axis first."""
     count = fields.shape[0]
     block = plan.arith.multiply(torch.mm, fields.reshape(-1, plan.grid[-1]), matrices[-1])
     kept = plan.counts[-1]
     for axis in range(len(plan.grid) - 2, -1, -1):
         operand = plan.arith.product(block).reshape(-1, 2 * plan.grid[axis], kept)
-        # bmm with an expanded matrix reads the big operand in place; matmul would fold it by transposing.
-        block = plan.arith.multiply(torch.bmm, matrices[axis].expand(operand.shape[0], -1, -1), operand)
+        block = _along_inner(plan.arith, matrices[axis], operand)
         kept *= plan.counts[axis]
-    return block.reshape(count, 2, kept)
+    return block.unflatten(1, (2, -1)) if len(plan.grid) > 1 else block.reshape(count, 2, kept, 1)
 
 
 def _synthesise_fields(block: Tensor, plan: TransformPlan, matrices: Matrices) -> Tensor:
@@ -80,6 +85,20 @@ def _synthesise_fields(block: Tensor, plan: TransformPlan, matrices: Matrices) -
     for axis in range(len(plan.grid) - 1):
         kept //= plan.counts[axis]
         operand = block.reshape(-1, 2 * plan.counts[axis], kept)
-        matrix = matrices[axis].expand(operand.shape[0], -1, -1)
-        block = plan.arith.product(plan.arith.multiply(torch.bmm, matrix, operand))
+        block = plan.arith.product(_along_inner(plan.arith, matrices[axis], operand))
     return plan.arith.multiply(torch.mm, block.reshape(-1, 2 * kept), matrices[-1]).reshape(count, plan.points)
+
+
+def _along_inner(arith: Arithmetic, matrix: Tensor, operand: Tensor) -> Tensor:
+    """A matrix (O, I) times each (I, n) of (F, I, n): (F, O, n), of which the last two axes may lie turned."""
+    if _turns(arith, matrix, operand):
+        rows = operand.transpose(1, 2).reshape(-1, operand.shape[1])
+        return arith.multiply(torch.mm, rows, matrix.t()).unflatten(0, (-1, operand.shape[2])).transpose(1, 2)
+    # bmm with an expanded matrix reads the big operand in place; matmul would fold it by transposing.
+    return arith.multiply(torch.bmm, matrix.expand(operand.shape[0], -1, -1), operand)
+
+
+def _turns(arith: Arithmetic, matrix: Tensor, operand: Tensor) -> bool:
+    """Whether turning operand and result moves fewer numbers than a copy of the matrix for each field."""
+    native_half = arith.format.half and arith.how == "native" and kind_of(matrix.device) == "cpu"
+    return native_half and operand.shape[2] * sum(matrix.shape) < matrix.numel()
