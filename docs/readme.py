@@ -205,7 +205,7 @@ def speed() -> str:
             name = row["policy"] if row["mode"] == "eager" else f"{row['policy']}, compiled"
             cells = found.setdefault(row["case"], {})
             cells.setdefault((kind, name), f"{row['ratio']:.2f}")
-            if row["policy"] == "mixed" and row["memory_ratio"] is not None:
+            if name == "mixed":
                 cells.setdefault((kind, "activations"), f"{row['memory_ratio']:.2f}")
     names = ("full", "mixed", "mixed, compiled", "activations")
     # Of a second kind of machine the two that differ most: the page of evidence has all.

@@ -57,6 +57,17 @@ def test_bench_writes_ratios(command, tmp_path):
     assert "an FFT's transposes would send" in printed
 
 
+def test_compiled_steps_have_their_bytes_too(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "BENCH_CASES", TINY[:1])
+    out = tmp_path / "bench.json"
+    code, _, err = command("bench", "--out", out, "--policies", "full", "--rounds", 1, "--compile")
+    assert code == 0, err
+    eager, compiled = json.loads(out.read_text())["cases"]
+    assert (eager["mode"], compiled["mode"]) == ("eager", "compiled")
+    assert 0.5 * eager["activation_bytes"] < compiled["activation_bytes"] < 5 * eager["activation_bytes"]
+    assert compiled["memory_ratio"] == pytest.approx(compiled["activation_bytes"] / compiled["peer_activation_bytes"])
+
+
 @pytest.mark.parametrize("case", [*TINY, *MODELS], ids=lambda case: case.name)
 def test_both_models_of_a_case_are_of_one_size_and_answer_one_batch(case):
     ours, peer = build_ours(case), build_peer(case)

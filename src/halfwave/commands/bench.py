@@ -101,7 +101,7 @@ def bench_table(rows: list[BenchRow]) -> Table:
             f"{row.peer_seconds:.3g}",
             row.peer_mode,
             f"{row.ratio:.2f}x",
-            "-" if row.memory_ratio is None else f"{row.memory_ratio:.2f}x",
+            f"{row.memory_ratio:.2f}x",
             f"{row.seconds / row.roofline_seconds:.1f}x",
         )
         for row in rows

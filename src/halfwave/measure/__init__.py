@@ -1,5 +1,6 @@
 """What did it cost: live bytes, clocks, the values that passed; profiles and the benchmark are modules of their own."""
 
+from halfwave.measure.allocated import allocated_activations
 from halfwave.measure.bench import PEER, BenchRow, run_cases
 from halfwave.measure.bench_cases import BENCH_CASES, BenchCase, build_ours, build_peer
 from halfwave.measure.clocks import (
@@ -39,6 +40,7 @@ __all__ = [
     "StepMeasure",
     "TrainingStep",
     "Work",
+    "allocated_activations",
     "best_seconds",
     "build_ours",
     "build_peer",

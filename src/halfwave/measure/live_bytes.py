@@ -3,7 +3,7 @@
 Every operator that PyTorch dispatches (forward, backward, optimizer, inside autograd functions and custom ops) passes
 the counter. It adds each storage once, when it is first seen, and takes it off the moment it is freed, also while only
 autograd holds it. So the same counter serves any model, ours or a peer's, on cpu, cuda and meta. It does not see
-scratch space inside one kernel, nor what a compiled graph allocates for itself: measure eager models.
+scratch space inside one kernel, nor what a compiled graph allocates for itself (`allocated` does).
 """
 
 from __future__ import annotations
