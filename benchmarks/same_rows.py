@@ -8,6 +8,7 @@ takes one configuration, cuts its trainings to a few updates of one batch and it
 measures it with the code of either checkout, in a process of its own on one thread. Where every number, times excepted,
 is the same to the last digit, the record of the result keeps that as a witness, and the rows are no longer stale. It
 counts only on a machine of the kind that measured the rows, and only for rows that the other checkout's code measured.
+A CPU that multiplies bf16 can take products as one that does not: `--multiplies none` asks about rows of such machines.
 
 Exits with 1 if some rows stay stale: `halfwave reproduce` measures those again.
 """
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 UPDATES = 4
 """Each is an epoch of one batch: the phases of a schedule are parts of the epochs."""
 TEST_SAMPLES = 4
+NONE = "none"
 Key = tuple[str, str]
 """An experiment, and one of its configurations."""
 
@@ -62,16 +65,26 @@ def shortened(value: Any) -> Any:
     return type(value)(map(shortened, value)) if type(value) in (list, tuple) else value
 
 
-def measure(keys: Sequence[Key], scale: str, directory: str) -> list[Beginning]:
+def machine_said(multiplies: str | None) -> AbstractContextManager[None]:
+    """Within, one thread computes, and the CPU multiplies this half format natively; None is what it does."""
+    from halfwave.numerics import cpu_multiplies, on_threads
+
+    stack = ExitStack()
+    stack.enter_context(on_threads(1))
+    if multiplies is not None:
+        stack.enter_context(cpu_multiplies(*(() if multiplies == NONE else (multiplies,))))
+    return stack
+
+
+def measure(keys: Sequence[Key], scale: str, directory: str, multiplies: str | None = None) -> list[Beginning]:
     """Of configurations that the results in `directory` want, by the library that this process imports."""
     from halfwave.experiments.experiment import check_scale
     from halfwave.experiments.lab import Lab
     from halfwave.experiments.registry import get_experiment
     from halfwave.experiments.results import read_results
-    from halfwave.numerics import on_threads
 
     found = []
-    with tempfile.TemporaryDirectory() as folder, on_threads(1):
+    with tempfile.TemporaryDirectory() as folder, machine_said(multiplies):
         for name, key in keys:
             experiment = get_experiment(name)
             configuration = read_results(experiment, check_scale(scale), directory).wanted[key]
@@ -94,10 +107,13 @@ def _measure(experiment: Any, configuration: Any, lab: Any) -> Beginning:
     return Beginning(*origin, hashlib.sha256(json.dumps(numbers).encode()).hexdigest())
 
 
-def measured_by(checkout: Path, keys: Sequence[Key], scale: str, directory: Path) -> list[Beginning]:
+def measured_by(
+    checkout: Path, keys: Sequence[Key], scale: str, directory: Path, multiplies: str | None = None
+) -> list[Beginning]:
     """The same in a process of its own, by the library of a checkout."""
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, "--worker", "--scale", scale, "--results", str(directory)]
+    command += [] if multiplies is None else ["--multiplies", multiplies]
     run = subprocess.run(
         command, env=environment, input=json.dumps(keys), check=True, stdout=subprocess.PIPE, text=True, cwd=checkout
     )
@@ -117,10 +133,12 @@ def groups_of_stale(results: Any) -> dict[tuple[str, tuple[str, str]], list[str]
     return found
 
 
-def why_not(machine: str, codes: set[str], before: Beginning, after: Beginning) -> str:
+def why_not(machine: str, codes: set[str], before: Beginning | None, after: Beginning | None) -> str:
     """Why a group of rows stays stale, of this machine and of any of these codes; empty where it does not."""
     from halfwave.experiments.vouching import machine_of
 
+    if before is None or after is None:
+        return "was measured on a machine of another kind"
     if before.code not in codes:
         return "was measured by code that is not the other checkout's"
     if any(machine_of(found.environment) != machine for found in (before, after)):
@@ -130,27 +148,37 @@ def why_not(machine: str, codes: set[str], before: Beginning, after: Beginning) 
     return "" if before.numbers == after.numbers else "other digits"
 
 
-def look_at(names: Sequence[str], scale: str, before: Path, directory: Path) -> int:
+def look_at(names: Sequence[str], scale: str, before: Path, directory: Path, multiplies: str | None = None) -> int:
     """Both codes on all groups of stale rows; writes witnesses and says what stays stale. The number of such rows."""
     from halfwave.experiments.experiment import check_scale
     from halfwave.experiments.registry import get_experiment
-    from halfwave.experiments.results import read_results
-    from halfwave.experiments.vouching import Witness, codes_like
+    from halfwave.experiments.results import _environment, read_results
+    from halfwave.experiments.vouching import Witness, codes_like, machine_of
 
     known = check_scale(scale)
+    with machine_said(multiplies):
+        here = machine_of(_environment())
     found = {name: read_results(get_experiment(name), known, directory) for name in names}
     groups = {name: groups_of_stale(results) for name, results in found.items()}
-    keys = [(name, stale[0]) for name, of_name in groups.items() for stale in of_name.values()]
+    keys = [
+        (name, stale[0])
+        for name, of_name in groups.items()
+        for (_, (_, machine)), stale in of_name.items()
+        if machine == here
+    ]
     if keys:
         print(f"{len(keys)} settings, each measured in small by two codes", flush=True)
-    old, new = (dict(zip(keys, measured_by(c, keys, scale, directory), strict=True)) for c in (before, ROOT))
+    old, new = (
+        dict(zip(keys, measured_by(c, keys, scale, directory, multiplies), strict=True)) if keys else {}
+        for c in (before, ROOT)
+    )
     for name, results in found.items():
         witnesses = []
         for (group, origin), stale in groups[name].items():
-            first, second = old[name, stale[0]], new[name, stale[0]]
+            first, second = old.get((name, stale[0])), new.get((name, stale[0]))
             if reason := why_not(origin[1], codes_like(origin, group, results.witnesses), first, second):
                 print(f"{name}, {stale[0]} and {len(stale) - 1} others: {reason}")
-            else:
+            elif first is not None and second is not None:
                 witnesses.append(Witness(group, origin[1], first.code, second.code))
         if witnesses:
             results.add_witnesses(witnesses)
@@ -169,16 +197,24 @@ def main() -> int:
     parser.add_argument("--before", type=Path, help="a checkout of the commit that the rows were measured at")
     parser.add_argument("--scale", default="medium")
     parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument(
+        "--multiplies", choices=(NONE, "bf16"), help="the half format that the CPU is taken to multiply"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         keys = [(name, key) for name, key in json.load(sys.stdin)]
-        print(json.dumps([vars(found) for found in measure(keys, arguments.scale, str(arguments.results))]))
+        print(
+            json.dumps(
+                [vars(found) for found in measure(keys, arguments.scale, str(arguments.results), arguments.multiplies)]
+            )
+        )
         return 0
     if arguments.before is None:
         parser.error("--before is needed: a checkout of the commit that the rows were measured at")
     names = arguments.names or [name for name in NAMES if arguments.scale in get_experiment(name).scales]
-    stale = look_at(names, arguments.scale, arguments.before.resolve(), arguments.results.resolve())
+    directories = arguments.before.resolve(), arguments.results.resolve()
+    stale = look_at(names, arguments.scale, *directories, arguments.multiplies)
     return 1 if stale else 0
 
 

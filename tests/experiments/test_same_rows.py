@@ -11,7 +11,7 @@ from halfwave.experiments.lab import Training
 from halfwave.experiments.registry import NAMES, get_experiment
 from halfwave.experiments.results import _environment, read_results
 from halfwave.experiments.runner import run
-from halfwave.numerics import on_threads
+from halfwave.numerics import get_format, multiplies_natively, on_threads
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import same_rows
@@ -56,7 +56,7 @@ def stale(tmp_path, other_code, monkeypatch):  # noqa: F811
 def look(monkeypatch, stale, numbers, codes=("first", "second"), cpu=None):
     """Of both checkouts: the code, and the numbers of settings a and b."""
 
-    def measured_by(checkout, keys, scale, directory):
+    def measured_by(checkout, keys, scale, directory, multiplies):
         which = 0 if checkout == Path("other") else 1
         with on_threads(1):
             machine = _environment() | ({"cpu": cpu} if cpu else {})
@@ -97,6 +97,14 @@ def test_why_rows_stay_stale(stale, monkeypatch, capsys, changes, words):
     given = {"numbers": ({"a": "1", "b": "2"}, {"a": "1", "b": "2"})} | changes
     assert look(monkeypatch, stale, **given) == 6
     assert words in capsys.readouterr().out
+    assert "witnesses" not in read_results(get_experiment("seeded"), "smoke", stale).record
+
+
+def test_rows_of_another_kind_of_machine_are_not_even_measured(stale, monkeypatch, capsys):
+    native = "none" if multiplies_natively(get_format("bf16"), "cpu") else "bf16"
+    monkeypatch.setattr(same_rows, "measured_by", None)
+    assert same_rows.look_at(["seeded"], "smoke", Path("other"), stale, native) == 6
+    assert capsys.readouterr().out.count("was measured on a machine of another kind") == 2
     assert "witnesses" not in read_results(get_experiment("seeded"), "smoke", stale).record
 
 
