@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -120,6 +121,18 @@ def measured_by(
     return [Beginning(**found) for found in json.loads(run.stdout.splitlines()[-1])]
 
 
+def of_both(
+    checkouts: tuple[Path, Path], keys: Sequence[Key], scale: str, directory: Path, multiplies: str | None
+) -> tuple[dict[Key, Beginning], dict[Key, Beginning]]:
+    """By the code of two checkouts, side by side."""
+    if not keys:
+        return {}, {}
+    print(f"{len(keys)} settings, each measured in small by two codes", flush=True)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda c: measured_by(c, keys, scale, directory, multiplies), checkouts)
+    return dict(zip(keys, first, strict=True)), dict(zip(keys, second, strict=True))
+
+
 def groups_of_stale(results: Any) -> dict[tuple[str, tuple[str, str]], list[str]]:
     """Keys of stale rows by their group and by the code and machine that measured them."""
     from halfwave.experiments.vouching import group_of, origin_of
@@ -166,12 +179,7 @@ def look_at(names: Sequence[str], scale: str, before: Path, directory: Path, mul
         for (_, (_, machine)), stale in of_name.items()
         if machine == here
     ]
-    if keys:
-        print(f"{len(keys)} settings, each measured in small by two codes", flush=True)
-    old, new = (
-        dict(zip(keys, measured_by(c, keys, scale, directory, multiplies), strict=True)) if keys else {}
-        for c in (before, ROOT)
-    )
+    old, new = of_both((before, ROOT), keys, scale, directory, multiplies)
     for name, results in found.items():
         witnesses = []
         for (group, origin), stale in groups[name].items():
@@ -181,7 +189,7 @@ def look_at(names: Sequence[str], scale: str, before: Path, directory: Path, mul
             elif first is not None and second is not None:
                 witnesses.append(Witness(group, origin[1], first.code, second.code))
         if witnesses:
-            results.add_witnesses(witnesses)
+            read_results(results.experiment, known, directory).add_witnesses(witnesses)  # others may have written since
     after = {name: read_results(get_experiment(name), known, directory) for name in names}
     for name, results in after.items():
         if results.rows:
