@@ -30,8 +30,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-UPDATES = 4
-"""Each is an epoch of one batch: the phases of a schedule are parts of the epochs."""
+EPOCHS = 4
+"""Of one batch, mostly: the phases of a schedule are parts of the epochs."""
+SAMPLES = 16
+"""At least: a linear map needs more samples than a batch of bodies has."""
 TEST_SAMPLES = 4
 NONE = "none"
 Key = tuple[str, str]
@@ -54,8 +56,8 @@ def shortened(value: Any) -> Any:
     from halfwave.recipes import Recipe
 
     if isinstance(value, Training):
-        changes = {**value.changes, "epochs": UPDATES, "evaluate_every": UPDATES // 2, "checkpoint_every": UPDATES}
-        recipe = replace(shortened(value.recipe), n_train=value.config("").batch_size)
+        changes = {**value.changes, "epochs": EPOCHS, "evaluate_every": EPOCHS // 2, "checkpoint_every": EPOCHS}
+        recipe = replace(shortened(value.recipe), n_train=max(SAMPLES, value.config("").batch_size))
         return replace(value, recipe=recipe, changes=changes)
     if isinstance(value, Recipe):
         return replace(value, n_test=min(value.n_test, TEST_SAMPLES))

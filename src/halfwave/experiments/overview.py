@@ -119,10 +119,18 @@ def _line(rows: list[Row], name: str, method: str) -> Line:
         mean(found, "linear_l2") if is_full else None,
         None if memory is None else memory / 1e6,
         None if is_full else saved(rows, method, "peak_memory_bytes", problem=name),
-        mean(found, "samples_per_second"),
+        _rate(rows, name, method),
     )
     reduction = PAPER.get(name) if method == "paper" else None
     return Line((TITLES[name], LABELS[method]), (*(None,) * 7, reduction, None), ours)
+
+
+def _rate(rows: list[Row], name: str, method: str) -> float | None:
+    """Samples per second, mean over the seeds that all methods have: other seeds may be of another machine."""
+    of_problem = select(rows, problem=name)
+    seeds = [{row["seed"] for row in of_problem if row["method"] == m} for m in {row["method"] for row in of_problem}]
+    shared = set.intersection(*seeds)
+    return mean([row for row in of_problem if row["method"] == method and row["seed"] in shared], "samples_per_second")
 
 
 def _panel(rows: list[Row], name: str) -> Panel:
@@ -130,7 +138,7 @@ def _panel(rows: list[Row], name: str) -> Panel:
     balls = []
     for method in TRAINED:
         found = select(rows, problem=name, method=method)
-        error, rate = (mean(found, column) if found else None for column in ("l2", "samples_per_second"))
+        error, rate = (mean(found, "l2"), _rate(rows, name, method)) if found else (None, None)
         if error is not None and rate is not None:
             memory = found[0]["peak_memory_bytes"] / 1e6
             balls.append(

@@ -26,6 +26,7 @@ from halfwave.experiments.vouching import (
     earlier_origins,
     group_of,
     same_numbers,
+    seen_again,
     vouched_for,
 )
 from halfwave.files import read_json, write_csv, write_json
@@ -80,14 +81,18 @@ class Results:
 
     @property
     def _of_other_code(self) -> dict[str, bool]:
-        done = {key: c for key, c in self.wanted.items() if self._is_done(key, c)}
         entries, environments = self.record.get("rows", {}), self.record.get("environments", [])
-        return vouched_for(done, entries, environments, self.experiment.code, self.witnesses)
+        return vouched_for(self._done, entries, environments, self.experiment.code, self.witnesses)
+
+    @property
+    def _done(self) -> dict[str, Any]:
+        return {key: c for key, c in self.wanted.items() if self._is_done(key, c)}
 
     @property
     def witnesses(self) -> list[Witness]:
-        """What the record knows of codes that give the same digits."""
-        return [Witness(*witness) for witness in self.record.get("witnesses", ())]
+        """What the record knows of codes that give the same digits, rows that were measured again included."""
+        recorded = [Witness(*witness) for witness in self.record.get("witnesses", ())]
+        return [*recorded, *sorted(seen_again(self._done, self.record.get("rows", {})) - set(recorded))]
 
     @property
     def to_measure(self) -> list[str]:
@@ -174,7 +179,7 @@ class Results:
 
     def add_witnesses(self, witnesses: Sequence[Witness]) -> None:
         """Keep in the record that other code gives the same digits as this one."""
-        known = dict.fromkeys((*self.witnesses, *witnesses))
+        known = dict.fromkeys((*map(Witness._make, self.record.get("witnesses", ())), *witnesses))
         self.record = {**self.record, "witnesses": [list(witness) for witness in known]}
         self.write()
 

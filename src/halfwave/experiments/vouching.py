@@ -82,19 +82,25 @@ def vouched_for(
     entries: Mapping[str, Mapping[str, Any]],
     environments: Sequence[Mapping[str, Any]],
     code: str,
-    witnesses: Collection[Witness] = (),
+    witnesses: Collection[Witness],
 ) -> dict[str, bool]:
     """Of these rows by key those that other code has measured: whether one of their group stands for them."""
-    known = set(witnesses)
-    for key, configuration in configurations.items():
-        if entries[key].get("code") == code and (group := group_of(configuration)) is not None:
-            known |= {Witness(group, machine, before, code) for before, machine in entries[key].get("again", ())}
     found = {}
     for key, configuration in configurations.items():
         if entries[key].get("code") != code:
             group, origin = group_of(configuration), origin_of(entries[key], environments)
-            found[key] = group is not None and code in codes_like(origin, group, known)
+            found[key] = group is not None and code in codes_like(origin, group, witnesses)
     return found
+
+
+def seen_again(configurations: Mapping[str, Any], entries: Mapping[str, Mapping[str, Any]]) -> set[Witness]:
+    """What rows say that were measured a second time and gave the same digits."""
+    return {
+        Witness(group, machine, before, str(entries[key].get("code")))
+        for key, configuration in configurations.items()
+        if (group := group_of(configuration)) is not None
+        for before, machine in entries[key].get("again", ())
+    }
 
 
 def codes_like(origin: Origin, group: str, witnesses: Collection[Witness]) -> set[str]:
