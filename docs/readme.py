@@ -22,13 +22,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 SCALES = ("medium", "small")
 """Of an experiment the larger one that is committed is shown."""
-SHOWN = {
-    "error, L2": "test L2",
-    "L2 against full [90%]": "against full, % [90%]",
-    "error against full, %": "against full, %",
-    "memory less than full, %": "memory less, %",
-}
-"""Figures of the overview that the README's table has, by their name there; those that a result lacks are left out."""
+ERROR, AGAINST, MEMORY = "error, L2", "L2 against full [90%]", "memory less than full, %"
+"""Figures of the overview that the README's table has."""
 PEER = {"test error, L2": "test L2", "memory, MB": "memory, MB", "activations, MB": "activations, MB",
         "seconds per epoch": "seconds an epoch"}  # fmt: skip
 Figures = dict[tuple[str, ...], dict[str, str]]
@@ -72,9 +67,9 @@ def number(text: str) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def compared(experiment: str, shown: dict[str, str], keep: Callable[[str], bool] = lambda method: True) -> str:
+def compared(experiment: str, shown: dict[str, str]) -> str:
     """Rows (dataset, method) of an experiment with the figures that are shown."""
-    found = {keys: cells for keys, cells in figures(experiment).items() if len(keys) == 2 and keep(keys[1])}
+    found = {keys: cells for keys, cells in figures(experiment).items() if len(keys) == 2}
     present = [name for name in shown if any(cells.get(name) for cells in found.values())]
     if not present:
         return f"`{experiment}` is not among the committed results: `halfwave reproduce {experiment}` measures it."
@@ -84,16 +79,29 @@ def compared(experiment: str, shown: dict[str, str], keep: Callable[[str], bool]
 
 def results() -> str:
     """The one table: full precision and the half methods on each problem, and where it was measured."""
-    half = compared("overview", SHOWN, lambda method: not method.lower().startswith("amp"))
-    return f"{_paired(half)}\n\n{measured_on('overview')}"
+    found = {keys: cells for keys, cells in figures("overview").items() if len(keys) == 2}
+    methods = [m for m in dict.fromkeys(m for _, m in found) if m != "full" and not m.lower().startswith("amp")]
+    rows = [
+        [
+            name,
+            number(found.get((name, "full"), {}).get(ERROR, "")),
+            *(_cell(found.get((name, m), {})) for m in methods),
+        ]
+        for name in dict.fromkeys(name for name, _ in found)
+    ]
+    # A pair of one seed is no comparison; report.csv has it.
+    paired = [row for row in rows if not any("(one seed)" in cell for cell in row)] or rows
+    if not rows:
+        return "`overview` is not among the committed results: `halfwave reproduce overview` measures it."
+    heads = ["data", "full, test L2", *methods]
+    note = "Of each method: its L2 against full's, paired by seed [90%]; how much less memory it takes, %."
+    return f"{table(heads, paired)}\n\n{note} {measured_on('overview')}"
 
 
-def _paired(lines: str) -> str:
-    """A table without the problems that have one seed only (report.csv has them): a pair of one is no comparison."""
-    rows = lines.splitlines()
-    single = {row.split("|")[1] for row in rows if "(one seed)" in row}
-    paired = [row for row in rows if row.split("|")[1:2] == [] or row.split("|")[1] not in single]
-    return "\n".join(paired if len(paired) > 2 else rows)
+def _cell(cells: dict[str, str]) -> str:
+    """Of one method: its error against full's where it is known, or else the error; and the memory that it saves."""
+    known = [number(cells[name]) for name in (AGAINST if cells.get(AGAINST) else ERROR, MEMORY) if cells.get(name)]
+    return "; ".join(known) or "–"
 
 
 def measured_on(experiment: str) -> str:
