@@ -1,6 +1,6 @@
 """The same quantity is the same number in every experiment that measures it, on machines of one kind.
 
-A training on another kind of CPU sums in another order, and ends a percent or two away, as it does from another seed.
+A training on another kind of CPU sums in another order, and ends elsewhere, as it does from another seed.
 """
 
 from __future__ import annotations
