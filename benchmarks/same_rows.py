@@ -16,7 +16,6 @@ Exits with 1 if some rows stay stale: `halfwave reproduce` measures those again.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import subprocess
@@ -42,11 +41,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Beginning:
-    """What one code says of a configuration that was cut, and where; without numbers the reason why there are none."""
+    """What one code says of a configuration that was cut: its rows but for times, or the reason why there are none."""
 
     code: str
-    environment: Mapping[str, Any]
-    numbers: str | None
+    rows: Sequence[Mapping[str, str]] | None
     reason: str = ""
 
 
@@ -97,17 +95,16 @@ def measure(keys: Sequence[Key], scale: str, directory: str, multiplies: str | N
 
 
 def _measure(experiment: Any, configuration: Any, lab: Any) -> Beginning:
-    from halfwave.experiments.results import _environment
+    """Of the library only what older checkouts have as well."""
     from halfwave.training import seed_all
 
     seed_all(0)
-    origin = experiment.code, _environment()
     try:
         rows = experiment.rows(configuration, lab)
     except Exception as error:  # some need more than a beginning: they are measured again as a whole
-        return Beginning(*origin, None, f"{type(error).__name__}: {error}"[:200])
-    numbers = [[(k, str(v)) for k, v in row.items() if k not in experiment.timings] for row in rows]
-    return Beginning(*origin, hashlib.sha256(json.dumps(numbers).encode()).hexdigest())
+        return Beginning(experiment.code, None, f"{type(error).__name__}: {error}"[:200])
+    timed = experiment.timings
+    return Beginning(experiment.code, [{k: str(v) for k, v in row.items() if k not in timed} for row in rows])
 
 
 def measured_by(
@@ -148,31 +145,27 @@ def groups_of_stale(results: Any) -> dict[tuple[str, tuple[str, str]], list[str]
     return found
 
 
-def why_not(machine: str, codes: set[str], before: Beginning | None, after: Beginning | None) -> str:
-    """Why a group of rows stays stale, of this machine and of any of these codes; empty where it does not."""
-    from halfwave.experiments.vouching import machine_of
-
+def why_not(codes: set[str], before: Beginning | None, after: Beginning | None) -> str:
+    """Why rows of any of these codes stay stale; empty where they do not."""
     if before is None or after is None:
         return "was measured on a machine of another kind"
     if before.code not in codes:
         return "was measured by code that is not the other checkout's"
-    if any(machine_of(found.environment) != machine for found in (before, after)):
-        return "was measured on a machine of another kind"
-    if before.numbers is None or after.numbers is None:
+    if before.rows is None or after.rows is None:
         return f"cannot be cut: {before.reason or after.reason}"
-    return "" if before.numbers == after.numbers else "other digits"
+    return "" if before.rows == after.rows else "other digits"
 
 
 def look_at(names: Sequence[str], scale: str, before: Path, directory: Path, multiplies: str | None = None) -> int:
     """Both codes on all groups of stale rows; writes witnesses and says what stays stale. The number of such rows."""
     from halfwave.experiments.experiment import check_scale
     from halfwave.experiments.registry import get_experiment
-    from halfwave.experiments.results import _environment, read_results
+    from halfwave.experiments.results import measuring_environment, read_results
     from halfwave.experiments.vouching import Witness, codes_like, machine_of
 
     known = check_scale(scale)
     with machine_said(multiplies):
-        here = machine_of(_environment())
+        here = machine_of(measuring_environment())
     found = {name: read_results(get_experiment(name), known, directory) for name in names}
     groups = {name: groups_of_stale(results) for name, results in found.items()}
     keys = [
@@ -186,7 +179,7 @@ def look_at(names: Sequence[str], scale: str, before: Path, directory: Path, mul
         witnesses = []
         for (group, origin), stale in groups[name].items():
             first, second = old.get((name, stale[0])), new.get((name, stale[0]))
-            if reason := why_not(origin[1], codes_like(origin, group, results.witnesses), first, second):
+            if reason := why_not(codes_like(origin, group, results.witnesses), first, second):
                 print(f"{name}, {stale[0]} and {len(stale) - 1} others: {reason}")
             elif first is not None and second is not None:
                 witnesses.append(Witness(group, origin[1], first.code, second.code))
@@ -214,11 +207,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.worker:
         keys = [(name, key) for name, key in json.load(sys.stdin)]
-        print(
-            json.dumps(
-                [vars(found) for found in measure(keys, arguments.scale, str(arguments.results), arguments.multiplies)]
-            )
-        )
+        found = measure(keys, arguments.scale, str(arguments.results), arguments.multiplies)
+        print(json.dumps([vars(beginning) for beginning in found]))
         return 0
     if arguments.before is None:
         parser.error("--before is needed: a checkout of the commit that the rows were measured at")

@@ -14,6 +14,7 @@ from halfwave.experiments.experiment import SCALES
 from halfwave.experiments.registry import NAMES, get_experiment
 from halfwave.experiments.results import read_results
 from halfwave.experiments.runner import run
+from halfwave.experiments.vouching import machine_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results"
@@ -51,6 +52,19 @@ def test_rows_come_from_a_clean_commit(name):
             used = {entry["environment"] for entry in record["rows"].values() if "code" in entry}
             assert not [record["environments"][index]["git"] for index in used
                         if record["environments"][index]["git"]["changed"]]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "precision-swap"])
+def test_trainings_that_are_compared_ran_on_one_machine(name):
+    """All rows of one problem and seed; those of precision-swap are compared with nothing but themselves."""
+    for scale in SCALES:
+        results = read_results(get_experiment(name), scale, RESULTS)
+        ran: dict[tuple, set[str]] = {}
+        for key, rows in results.rows.items():
+            machine = machine_of(results.record["environments"][results.record["rows"][key]["environment"]])
+            if "seed" in rows[0]:
+                ran.setdefault((rows[0].get("problem"), rows[0]["seed"]), set()).add(machine)
+        assert not [group for group, machines in ran.items() if len(machines) > 1]
 
 
 def test_a_scale_takes_no_more_than_ten_mebibytes():

@@ -9,9 +9,9 @@ from test_vouching import Seeded, other_code  # noqa: F401  (a fixture)
 
 from halfwave.experiments.lab import Training
 from halfwave.experiments.registry import NAMES, get_experiment
-from halfwave.experiments.results import _environment, read_results
+from halfwave.experiments.results import read_results
 from halfwave.experiments.runner import run
-from halfwave.numerics import get_format, multiplies_natively, on_threads
+from halfwave.numerics import get_format, multiplies_natively
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import same_rows
@@ -54,14 +54,13 @@ def stale(tmp_path, other_code, monkeypatch):  # noqa: F811
     return tmp_path
 
 
-def look(monkeypatch, stale, numbers, codes=("first", "second"), cpu=None):
+def look(monkeypatch, stale, numbers, codes=("first", "second")):
     """Of both checkouts: the code, and the numbers of settings a and b."""
 
     def measured_by(checkout, keys, scale, directory, multiplies):
         which = 0 if checkout == Path("other") else 1
-        with on_threads(1):
-            machine = _environment() | ({"cpu": cpu} if cpu else {})
-        return [same_rows.Beginning(codes[which], machine, numbers[which][key[8]]) for _, key in keys]
+        found = [numbers[which][key[8]] for _, key in keys]
+        return [same_rows.Beginning(codes[which], number and [{"number": number}]) for number in found]
 
     monkeypatch.setattr(same_rows, "measured_by", measured_by)
     return same_rows.look_at(["seeded"], "smoke", Path("other"), stale)
@@ -90,7 +89,6 @@ def test_one_witness_after_the_other_and_a_row_that_is_measured_later(stale, mon
     ("changes", "words"),
     [
         ({"codes": ("zeroth", "second")}, "not the other checkout's"),
-        ({"cpu": "another"}, "machine of another kind"),
         ({"numbers": ({"a": None, "b": None}, {"a": "1", "b": "2"})}, "cannot be cut"),
     ],
 )
@@ -110,7 +108,7 @@ def test_rows_of_another_kind_of_machine_are_not_even_measured(stale, monkeypatc
 
 
 def test_a_beginning_travels_between_processes():
-    found = same_rows.Beginning("code", {"cpu": "x"}, None, "why")
+    found = same_rows.Beginning("code", [{"number": "0.1"}], "why")
     assert same_rows.Beginning(**asdict(found)) == found
 
 

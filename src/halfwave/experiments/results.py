@@ -155,7 +155,7 @@ class Results:
         again = self._given_again(key, configuration, rows)
         self.rows[key] = list(rows)
         self.rows = {k: self.rows[k] for k in self.wanted if k in self.rows}
-        environment = _environment()
+        environment = measuring_environment()
         environments = self.record.get("environments", [])
         if environment not in environments:
             environments = [*environments, environment]
@@ -257,7 +257,7 @@ def _value(text: str) -> Any:
     return text or None
 
 
-def _environment() -> dict[str, Any]:
+def measuring_environment() -> dict[str, Any]:
     """Versions, git state and machine; not the command, which says nothing about a number."""
     described = {name: value for name, value in describe_environment().items() if name != "command"}
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
