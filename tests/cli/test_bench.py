@@ -1,12 +1,14 @@
 """The benchmark on a tiny case: equal work, ratios that are what they say, figures kept after every case."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
 from halfwave.commands import bench
 from halfwave.measure import MachineRates, best_seconds, count_work, measure_rates
+from halfwave.measure.bench import near_the_best
 from halfwave.measure.bench_cases import BENCH_CASES, BenchCase, build_batch, build_ours, build_peer
 from halfwave.measure.contenders import our_contender
 from halfwave.models import ChannelMLP
@@ -86,6 +88,17 @@ def test_bench_measures_models_of_every_kind(command, tmp_path, monkeypatch):
     assert [row["case"] for row in rows] == ["sfno-tiny", "gino-tiny"]
     assert all(row["ratio"] > 0 and row["peer_activation_bytes"] > 0 for row in rows)
     assert {"sfno-256x512", "gino-32"} <= {case.name for case in BENCH_CASES}
+
+
+def test_a_peer_that_cannot_be_compiled_is_not_and_the_run_says_so(monkeypatch):
+    """Its compilation would not end; its eager modes remain, and ours is compiled all the same."""
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: pytest.fail("the peer was compiled"))
+    said = []
+    case = replace(TINY[0], peer_compiles=False)
+    modes = near_the_best(case, build_batch(case), True, said.append)
+    assert next(iter(modes)) == "eager"
+    assert len(said) == 1
+    assert "step-tiny: neuraloperator is not compiled" in said[0]
 
 
 def test_bench_refuses_what_it_does_not_know(fails):

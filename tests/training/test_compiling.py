@@ -43,6 +43,12 @@ def test_auto_leaves_alone_what_cannot_be_compiled(auto, model, changes):
     assert not _decide(auto, model, 10**7, torch.device("meta"))
 
 
+@pytest.mark.parametrize("factorization", ["cp", "tucker", "tt"])
+def test_auto_leaves_weights_of_low_rank_to_their_tiles(auto, factorization):
+    model = FNO(n_modes=(4, 4), in_channels=1, out_channels=1, hidden_channels=4, factorization=factorization, rank=0.5)
+    assert not _decide(auto, model, 10**7)
+
+
 def test_the_estimate_is_a_quarter_of_three_passes():
     """A 128x128 FNO of batch 8: 37 GFLOP forward, a second a step: 1100 updates save five minutes."""
     assert ForwardWork(37e9 / 8, 500).saved_seconds(8, 1, 1100) == pytest.approx(0.25 * 3 * (0.37 + 0.005) * 1100)

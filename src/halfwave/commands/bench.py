@@ -29,7 +29,7 @@ class Bench:
     policies: tuple[str, ...] = NAMES
     """Of this library: full, amp, half, mixed. The peer runs in its best mode: fp32, autocast, compiled."""
     compile: bool = False
-    """Also torch.compile, for both libraries (a minute or two for each policy and case)."""
+    """Also torch.compile, for both libraries where it ends (a minute or two for each policy and case)."""
     mesh: str | None = None
     """Also count what a step of each FNO and SFNO would send on a mesh, such as grid=4, beside an FFT's transposes."""
     rounds: int = 3

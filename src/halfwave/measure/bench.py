@@ -75,7 +75,7 @@ def _run_case(
     torch.compiler.reset()  # earlier cases count towards the limit of recompilations, past which a model runs eagerly
     batch = build_batch(case)
     modes = ("eager", "compiled") if compiled and case.kind != "conv" else ("eager",)
-    peers = _near_the_best(case, batch, "compiled" in modes, say)
+    peers = near_the_best(case, batch, "compiled" in modes, say)
     eager = next(iter(peers.values()))
     peer_bytes = _activation_bytes(eager, batch)
     ours: dict[tuple[str, str], Contender] = {}
@@ -113,9 +113,12 @@ def _run_case(
     ]
 
 
-def _near_the_best(case: BenchCase, batch: Batch, compiled: bool, say: Callable[[str], object]) -> dict[str, Contender]:
+def near_the_best(case: BenchCase, batch: Batch, compiled: bool, say: Callable[[str], object]) -> dict[str, Contender]:
     """The peer's modes that run, and are not far from its quickest; the eager one, whose memory is counted, first."""
     tried: dict[str, tuple[Contender, float]] = {}
+    if compiled and not case.peer_compiles:
+        say(f"{case.name}: {PEER} is not compiled: it does not end in a quarter of an hour")
+        compiled = False
     for mode, make in peer_contenders(case, batch, compiled=compiled).items():
         try:
             peer = make()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from halfwave.measure.bench_cases import BenchCase, build_ours, build_peer
 from halfwave.models import set_precision
-from halfwave.numerics import casts_as_written
+from halfwave.numerics import compile_options
 from halfwave.precision import Policy
 
 _RATE = 1e-4
@@ -41,7 +41,7 @@ def our_contender(case: BenchCase, policy: Policy, batch: Batch, *, compiled: bo
     set_precision(model, policy)
     # A GINO has no whole graph: how many edges there are is known only when the points are.
     whole = case.kind != "gino"
-    answer = torch.compile(model, fullgraph=whole, options=casts_as_written()) if compiled else model
+    answer = torch.compile(model, fullgraph=whole, options=compile_options()) if compiled else model
     return _contender(case, model, answer, batch, lambda p: torch.optim.AdamW(p, lr=_RATE, fused=True))
 
 

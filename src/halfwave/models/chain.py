@@ -338,7 +338,7 @@ class Activate:
     def forward(self, run: Run) -> Tensor:
         x, sigma = run.values[self.source], NONLINEARITIES[self.name]
         space = run.space(self.into, x.shape)
-        return sigma.function(x) if space is None else sigma.into(x, space)
+        return sigma.function_in(run.arith, x.device)(x) if space is None else sigma.into(x, space)
 
     def backward(self, run: Run, grad: Tensor) -> None:
         # In the place of `grad`, unless that lies in somebody else's tensor.

@@ -3,7 +3,7 @@
 from halfwave.numerics.accumulators import Accumulation, accumulation, multiplied_in, multiplies_parts_natively, weakest
 from halfwave.numerics.alike import few_slices, unlike
 from halfwave.numerics.byte_cache import ByteCache
-from halfwave.numerics.compiler import casts_as_written, constant_when_compiled, outside_the_compiler
+from halfwave.numerics.compiler import casts_as_written, compile_options, constant_when_compiled, outside_the_compiler
 from halfwave.numerics.formats import FORMATS, Format, get_format, ieee_format, register_format
 from halfwave.numerics.hardware import (
     core_count,
@@ -59,6 +59,7 @@ __all__ = [
     "at_least_fp32",
     "avoid_missing_tiles",
     "casts_as_written",
+    "compile_options",
     "compiling",
     "constant_when_compiled",
     "core_count",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from halfwave.numerics import Arithmetic, kind_of
+from halfwave.numerics import Arithmetic, compiling, kind_of
 from halfwave.spectral.slicing import slices
 from halfwave.spectral.transform_plan import TransformPlan
 
@@ -24,6 +24,8 @@ Matrices = tuple[Tensor, ...]
 
 def analyse(x: Tensor, plan: TransformPlan) -> Tensor:
     """(B, C, *grid) to (*K, 2, B, C)."""
+    if compiling():
+        return plain_analyse(x, plan)
     batch, channels = x.shape[:2]
     arith, matrices = plan.arith, plan.matrices()
     fields = x.reshape(batch * channels, plan.points)
@@ -37,6 +39,8 @@ def analyse(x: Tensor, plan: TransformPlan) -> Tensor:
 
 def synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
     """(*K, 2, B, C) to (B, C, *grid)."""
+    if compiling():
+        return plain_synthesise(s, plan)
     batch, channels = s.shape[-2:]
     arith = plan.arith
     # In order, once: a half product of expanded transposes would put every one of them in order for itself.
@@ -54,7 +58,8 @@ def synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
 def plain_analyse(x: Tensor, plan: TransformPlan) -> Tensor:
     """`analyse` by differentiable operators alone."""
     batch, channels = x.shape[:2]
-    block = _analyse_fields(plan.arith.load(x.reshape(batch * channels, plan.points)), plan, plan.matrices())
+    # Rows of the last axis straight away: a compiler that first sees another shape copies the field into it.
+    block = _analyse_fields(plan.arith.load(x.reshape(-1, plan.grid[-1])), plan, plan.matrices())
     return plan.arith.store(block).permute(2, 3, 1, 0).reshape(*plan.counts, 2, batch, channels)
 
 
@@ -67,15 +72,14 @@ def plain_synthesise(s: Tensor, plan: TransformPlan) -> Tensor:
 
 
 def _analyse_fields(fields: Tensor, plan: TransformPlan, matrices: Matrices) -> Tensor:
-    """(F, grid flattened) to (F, 2, K of the first axis, those of the others flattened), last axis first."""
-    count = fields.shape[0]
+    """F fields of any shape to (F, 2, K of the first axis, those of the others flattened), last axis first."""
     block = plan.arith.multiply(torch.mm, fields.reshape(-1, plan.grid[-1]), matrices[-1])
     kept = plan.counts[-1]
     for axis in range(len(plan.grid) - 2, -1, -1):
         operand = plan.arith.product(block).reshape(-1, 2 * plan.grid[axis], kept)
         block = _along_inner(plan.arith, matrices[axis], operand)
         kept *= plan.counts[axis]
-    return block.unflatten(1, (2, -1)) if len(plan.grid) > 1 else block.reshape(count, 2, kept, 1)
+    return block.unflatten(1, (2, -1)) if len(plan.grid) > 1 else block.reshape(-1, 2, kept, 1)
 
 
 def _synthesise_fields(block: Tensor, plan: TransformPlan, matrices: Matrices) -> Tensor:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from halfwave.measure import product_flops
 from halfwave.models import MODELS, trial_run
+from halfwave.spectral import CPWeight, TTWeight, TuckerWeight
 from halfwave.training.batches import Samples
 from halfwave.training.config import AUTO, TrainConfig
 from halfwave.training.operator import Operator
@@ -60,9 +62,18 @@ def compiles(config: TrainConfig, operator: Operator, train: Samples, updates: i
 
 
 def _compilable(config: TrainConfig, operator: Operator, device: torch.device) -> bool:
-    """The library's own models on fields, as a whole, on a CPU: what the figures above were taken from."""
+    """The library's own models on fields, as a whole, on a CPU: what the figures above were taken from.
+
+    Not with weights of low rank: eagerly their contraction runs in tiles that fit a core's cache, which a compiler does
+    not make (CP of rank 0.05 at 128x128, mixed: 1.6 times the eager step).
+    """
     whole = config.strategy != "fsdp" and config.mesh is None and not config.monitor
-    return whole and device.type == "cpu" and operator.encoder is None and config.model in MODELS
+    own = operator.encoder is None and config.model in MODELS
+    return whole and own and device.type == "cpu" and not any(map(_of_low_rank, operator.modules()))
+
+
+def _of_low_rank(module: nn.Module) -> bool:
+    return isinstance(module, CPWeight | TuckerWeight | TTWeight)
 
 
 def count_forward(operator: Operator, train: Samples) -> ForwardWork:

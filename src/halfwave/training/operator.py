@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from halfwave.data import Normalizer
-from halfwave.numerics import at_least_fp32, casts_as_written
+from halfwave.numerics import at_least_fp32, compile_options
 from halfwave.training.clouds import CloudEncoder, Clouds, Inputs
 
 
@@ -38,7 +38,7 @@ class Operator(nn.Module):
     def set_compiled(self, compiled: bool) -> None:
         """Compile the model when it is next called, or run it eagerly."""
         if compiled:
-            self.model.compile(options=casts_as_written())
+            self.model.compile(options=compile_options())
         else:
             self.model._compiled_call_impl = None
         self.compiled = compiled
