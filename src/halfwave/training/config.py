@@ -172,8 +172,8 @@ class TrainConfig(BaseModel):
     """Processes that share fields: data=2,grid=2 for two groups with other samples, of two processes each, which have
     half of every field along its first axis; grid=2x2 for two axes. In place of devices and strategy."""
     compile: bool | Literal["auto"] = False
-    """Compile the model; auto does where the run is long enough to repay it several times, and `halfwave train` does
-    auto by default."""
+    """Compile the model; auto does where the run is long enough to repay it several times, but for weights of low rank,
+    and `halfwave train` does auto by default."""
     recompute: bool = False
     """Recompute the activations of each block in backward: less memory, more time."""
     in_memory: bool = True
